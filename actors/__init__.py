@@ -1,0 +1,1 @@
+"""Rollout workers, the evaluator, and the only writer of transitions."""

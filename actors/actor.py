@@ -1,0 +1,137 @@
+"""The rollout actor: an Acme actor that explores, and writes what it saw through the event-table adder."""
+
+import dataclasses
+
+import numpy as np
+from acme import core, specs
+
+from actors.adder import EventTableAdder
+from actors.policies import NetworkBank, epsilon_at
+from configs import ActorConfig
+from environments.timestep import EventTimeStep
+from replay_server.messages import EpisodeSummary
+from replay_server.policy import PolicySnapshot, PolicySource
+
+
+@dataclasses.dataclass
+class _Episode:
+  episode_return: float = 0.0
+  length: int = 0
+  events: int = 0
+
+
+class NoPolicy(Exception):
+  """The warm-up is over and no learner has published a policy."""
+
+
+class RolloutActor(core.Actor):
+  """Acts in one environment.
+
+  The loop is Acme's: `update(); observe_first(timestep)`, then `action = select_action(observation);
+  observe(action, next_timestep)` until a last timestep. Weights are fetched by `update`, at the start of an episode, and
+  kept through it (SSET, Appendix A.3).
+
+  Attributes:
+    version: of the policy that acts; 0 before there is one.
+    finished: the last episode's summary.
+  """
+
+  def __init__(
+    self,
+    name: str,
+    index: int,
+    config: ActorConfig,
+    spec: specs.DiscreteArray,
+    bank: NetworkBank,
+    source: PolicySource,
+    adder: EventTableAdder,
+    seed: int,
+  ):
+    """Makes the actor.
+
+    Args:
+      name: of its process, for the summaries.
+      index: of its worker, for the per-worker exploration rate.
+      config: of the workers.
+      spec: of the actions.
+      bank: the process's networks.
+      source: of the weights.
+      adder: for this actor alone.
+      seed: of its exploration.
+    """
+    self._name = name
+    self._index = index
+    self._config = config
+    self._spec = spec
+    self._bank = bank
+    self._source = source
+    self._adder = adder
+    self._rng = np.random.default_rng(seed)
+    self._snapshot: PolicySnapshot | None = None
+    self._random_steps_left = 0
+    self._episode = _Episode()
+    self.version = 0
+    self.finished: EpisodeSummary | None = None
+
+  def update(self, wait: bool = False) -> None:
+    """Fetches the latest weights, for the episode to come.
+
+    Raises:
+      NoPolicy: the warm-up is over and there are none yet.
+      ServerLost: the server does not answer.
+    """
+    del wait
+    latest = self._source.fetch()
+    self._random_steps_left = self._config.random_steps - self._source.environment_steps
+    if latest is None:
+      if self._random_steps_left <= 0:
+        raise NoPolicy
+      return
+    if latest.version != self.version:
+      acquired = self._bank.acquire(latest)
+      if self.version:
+        self._bank.release(self.version)
+      self._snapshot, self.version = latest, acquired
+    self._epsilon = epsilon_at(self._config, self._index, latest.learner_steps)
+
+  def explores(self) -> bool:
+    """Whether the next action is random; draws it, so ask once a step."""
+    # Without a policy the rest of an episode that began in the warm-up is random too.
+    if self._random_steps_left > 0 or self._snapshot is None:
+      self._random_steps_left -= 1
+      return True
+    return bool(self._rng.random() < self._epsilon)
+
+  def random_action(self) -> np.ndarray:
+    """An action drawn uniformly."""
+    return np.asarray(self._rng.integers(self._spec.num_values), self._spec.dtype)
+
+  def greedy_action(self, values: np.ndarray) -> np.ndarray:
+    """The action with the largest of values [actions]."""
+    return np.asarray(values.argmax(), self._spec.dtype)
+
+  def select_action(self, observation: np.ndarray) -> np.ndarray:
+    """An epsilon-greedy action."""
+    if self.explores():
+      return self.random_action()
+    return self.greedy_action(self._bank.values(self.version, observation[None])[0])
+
+  def observe_first(self, timestep: EventTimeStep) -> None:
+    """Begins an episode."""
+    self._adder.add_first(timestep)
+    self._episode = _Episode()
+
+  def observe(self, action: np.ndarray, next_timestep: EventTimeStep) -> None:
+    """Takes in what an action led to.
+
+    Raises:
+      UserError: the environment produced something that cannot be stored.
+      Stopped: told to stop while the server held the writer back.
+    """
+    self._adder.add(action, next_timestep, {"policy_version": self.version})
+    episode = self._episode
+    episode.episode_return += float(next_timestep.reward)
+    episode.length += 1
+    episode.events |= next_timestep.events
+    if next_timestep.last():
+      self.finished = EpisodeSummary(self._name, episode.episode_return, episode.length, episode.events, self.version)

@@ -1,0 +1,179 @@
+"""The event-table adder: the only writer of transitions (SSET, Algorithm 1, lines 10 to 15)."""
+
+import collections
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from acme.adders import base
+
+from actors.row_writer import RowWriter
+from configs import RunConfig
+from environments.timestep import EventTimeStep
+from replay_server.codec import RowCodec
+
+_EPISODE_BITS = 32
+
+
+@dataclasses.dataclass
+class _OpenStep:
+  """A step whose n-step window has not closed, so that its row does not exist yet.
+
+  Attributes:
+    values: the row's fields that are known since the step was taken.
+    reward: sum of gamma^k r_{t+k} so far.
+    discount: gamma^(m-1) times the environment's discounts so far, for m steps.
+    steps: m.
+    tables: bit mask of the event tables that wait for the row.
+  """
+
+  values: dict[str, Any]
+  reward: float
+  discount: float
+  steps: int
+  tables: int = 0
+
+
+@dataclasses.dataclass
+class _Stored:
+  """A row that was appended and can still be referenced.
+
+  Attributes:
+    reference: for items.
+    tables: bit mask of the event tables that hold it.
+  """
+
+  reference: Any
+  tables: int
+
+
+class EventTableAdder(base.Adder):
+  """Writes every transition to the default table, and every event's history to the event's table.
+
+  When event i fires on a transition, it and the tau_i - 1 transitions before it go to the event's table, less those that
+  this table already has from this episode. They are items on rows that were sent already. With n-step returns a row is made
+  when its window closes; a history that reaches such a step gets the row then.
+
+  As for any Acme adder: `add_first(timestep)`, then `add(action, next_timestep, extras)` until a last timestep, with
+  `EventTimeStep`s and with the acting policy's version as extras: `{"policy_version": 3}`.
+  """
+
+  def __init__(self, writer: RowWriter, codec: RowCodec, config: RunConfig, writer_id: int):
+    """Makes an adder for one environment.
+
+    Args:
+      writer: that keeps at least `references_needed(config)` references, used by nobody else.
+      codec: of the rows.
+      config: of the run.
+      writer_id: in [0, 2^31), unique among the adders of a run: the high half of episode ids.
+    """
+    self._writer = writer
+    self._packer = codec.packer()
+    self._default = config.replay.default.name
+    self._n_step = config.learner.n_step
+    self._gamma = config.learner.discount
+    tables = [table.name for table in config.replay.tables]
+    self._tables = tables
+    # Event bit -> (the table's bit, tau).
+    self._events = [(1 << tables.index(event.table), event.history) for event in config.events]
+    self._open: collections.deque[_OpenStep] = collections.deque()
+    self._stored: collections.deque[_Stored] = collections.deque(maxlen=config.max_history)
+    self._next_episode = writer_id << _EPISODE_BITS
+    self._observation: np.ndarray | None = None
+
+  def reset(self) -> None:
+    """Forgets the episode at hand: its open steps are dropped, what was sent stays."""
+    self._open.clear()
+    self._stored.clear()
+    self._observation = None
+
+  def add_first(self, timestep: EventTimeStep) -> None:
+    """Begins an episode."""
+    self.reset()
+    self._observation = np.asarray(timestep.observation)
+    self._episode = self._next_episode
+    self._next_episode += 1
+    self._step = 0
+
+  def add(self, action: Any, next_timestep: EventTimeStep, extras: Mapping[str, int] | tuple[()] = ()) -> None:
+    """Adds the transition that `action` led to.
+
+    Raises:
+      UserError: a value is not finite or does not fit the spec; nothing of this step is stored.
+      Stopped: told to stop while the server held the writer back.
+    """
+    if self._observation is None:
+      raise ValueError("add_first must be called before add")
+    next_observation = np.asarray(next_timestep.observation)
+    self._extend_open(float(next_timestep.reward), float(next_timestep.discount))
+    self._open.append(
+      _OpenStep(
+        values={
+          "observation": self._observation,
+          "action": np.asarray(action),
+          "events": next_timestep.events,
+          "episode": self._episode,
+          "step": self._step,
+          "policy_version": extras["policy_version"] if extras else 0,
+        },
+        reward=float(next_timestep.reward),
+        discount=float(next_timestep.discount),
+        steps=1,
+      )
+    )
+    self._observation = next_observation
+    self._step += 1
+    last = next_timestep.last()
+    while self._open and (last or self._open[0].steps >= self._n_step):
+      self._close(self._open[0], next_observation, next_timestep)
+      self._open.popleft()
+    if next_timestep.events:
+      self._add_events(next_timestep.events)
+    if last:
+      self._writer.flush()
+      self.reset()
+
+  def _extend_open(self, reward: float, discount: float) -> None:
+    for step in self._open:
+      step.reward += step.discount * self._gamma * reward
+      step.discount *= self._gamma * discount
+      step.steps += 1
+
+  def _close(self, step: _OpenStep, next_observation: np.ndarray, timestep: EventTimeStep) -> None:
+    values = step.values
+    values["next_observation"] = next_observation
+    values["reward"] = step.reward
+    values["discount"] = step.discount
+    values["steps"] = step.steps
+    values["terminated"] = timestep.terminated
+    values["truncated"] = timestep.truncated
+    reference = self._writer.append(self._packer.pack(values))
+    self._writer.create_item(self._default, reference)
+    stored = _Stored(reference, tables=0)
+    self._stored.append(stored)
+    self._send(stored, step.tables)
+
+  def _add_events(self, events: int) -> None:
+    """Sends the history of every event in the bit mask, as far as its rows exist; marks the others."""
+    for bit, (table, history) in enumerate(self._events):
+      if not events >> bit & 1:
+        continue
+      closed = history - len(self._open)
+      # Each event keeps its own tau, so with several on one table the unsent steps need not be the latest ones.
+      for index in range(max(0, len(self._stored) - closed), len(self._stored)):
+        self._send(self._stored[index], table)
+      for step in list(self._open)[-history:]:
+        step.tables |= table
+
+  def _send(self, stored: _Stored, tables: int) -> None:
+    missing = tables & ~stored.tables
+    stored.tables |= missing
+    for bit, name in enumerate(self._tables):
+      if missing >> bit & 1:
+        self._writer.create_item(name, stored.reference)
+
+
+def references_needed(config: RunConfig) -> int:
+  """Rows that an adder's writer must be able to reference: the longest history, and the one just appended."""
+  return config.max_history + 1

@@ -1,0 +1,204 @@
+"""The evaluator: plays the latest policy greedily in an environment of its own, and keeps the best one."""
+
+import dataclasses
+import pathlib
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import sonnet as snt
+import tensorflow as tf
+
+from configs import EvaluatorConfig, RunConfig
+from environments import EventEnvironment, make_environment_spec, make_event_environment
+from networks import assign_weights, make_q_network
+from replay_server import layout
+from replay_server.connection import Connection, Stopped
+from replay_server.manifest import Manifest
+from replay_server.messages import EvaluationSummary, encode
+from replay_server.policy import PolicySnapshot, PolicySource, save_snapshot
+
+_POLL_SECONDS = 0.2
+
+
+@dataclasses.dataclass(frozen=True)
+class GreedyEpisode:
+  """One episode of the greedy policy.
+
+  Attributes:
+    episode_return: undiscounted.
+    length: in steps.
+    events: bit mask of the events that fired.
+    frames: uint8 [H, W, 3] each, first to last; empty where none were asked for.
+  """
+
+  episode_return: float
+  length: int
+  events: int
+  frames: tuple[np.ndarray, ...] = ()
+
+
+class GreedyPolicy:
+  """The policy that takes the action of the largest value."""
+
+  def __init__(self, network: snt.Module, environment: EventEnvironment):
+    """Makes the policy of `network` for observations and actions of `environment`."""
+    spec = make_environment_spec(environment)
+    self._network = network
+    self._action_dtype = spec.actions.dtype
+    observations = tf.TensorSpec([None, *spec.observations.shape], spec.observations.dtype)
+    self._values = tf.function(network, input_signature=[observations])
+
+  def load(self, snapshot: PolicySnapshot) -> None:
+    """Takes a snapshot's weights over."""
+    assign_weights(self._network, snapshot.weights)
+
+  def __call__(self, observation: np.ndarray) -> np.ndarray:
+    """The action for one observation."""
+    return np.asarray(self._values(observation[None])[0].numpy().argmax(), self._action_dtype)
+
+
+def make_greedy_policy(
+  config: RunConfig, environment: EventEnvironment, snapshot: PolicySnapshot | None = None
+) -> GreedyPolicy:
+  """The greedy policy of a run, with a snapshot's weights if one is given."""
+  policy = GreedyPolicy(make_q_network(make_environment_spec(environment), config.network), environment)
+  if snapshot is not None:
+    policy.load(snapshot)
+  return policy
+
+
+def play_episode(
+  environment: EventEnvironment,
+  policy: Callable[[np.ndarray], np.ndarray],
+  stop: threading.Event | None = None,
+  record: bool = False,
+) -> GreedyEpisode:
+  """Plays one episode.
+
+  Args:
+    environment: to play in.
+    policy: observation -> action.
+    stop: ends the wait for the episode's end.
+    record: whether to render every step; the environment must have been made with `render=True`.
+
+  Raises:
+    Stopped: `stop` was set.
+  """
+  timestep = environment.reset()
+  episode_return, length, events = 0.0, 0, 0
+  frames = [environment.render()] if record else []
+  while not timestep.last():
+    if stop is not None and stop.is_set():
+      raise Stopped("Stopped during an evaluation.")
+    timestep = environment.step(policy(timestep.observation))
+    episode_return += float(timestep.reward)
+    length += 1
+    events |= timestep.events
+    if record:
+      frames.append(environment.render())
+  return GreedyEpisode(episode_return, length, events, tuple(frames))
+
+
+def is_solved(episodes: list[GreedyEpisode], config: EvaluatorConfig, event_names: list[str]) -> bool:
+  """Whether an evaluation counts towards the run's being solved."""
+  if not config.has_goal:
+    return False
+  if config.solved_event:
+    bit = 1 << event_names.index(config.solved_event)
+    if not all(episode.events & bit for episode in episodes):
+      return False
+  mean_return = sum(episode.episode_return for episode in episodes) / len(episodes)
+  return config.solved_return is None or mean_return >= config.solved_return
+
+
+class Evaluator:
+  """Evaluates policy versions as they come, each at most once.
+
+  Attributes:
+    state: what it does or waits for, for people.
+  """
+
+  def __init__(
+    self,
+    connection: Connection,
+    manifest: Manifest,
+    seed: int,
+    stop: threading.Event,
+    checkpoint_dir: pathlib.Path | None = None,
+  ):
+    """Makes the evaluator.
+
+    Args:
+      connection: to the server.
+      manifest: of the run.
+      seed: of its environment.
+      stop: ends it.
+      checkpoint_dir: where the best policy is kept, as best.npz; None keeps none.
+    """
+    config = manifest.config
+    self.state = "starting"
+    self._run_config = config
+    self._config = config.evaluator
+    self._event_names = [event.name for event in config.events]
+    self._environment = make_event_environment(config, seed=seed)
+    manifest.check_codec(layout.make_row_codec(make_environment_spec(self._environment)))
+    self._policy = make_greedy_policy(config, self._environment)
+    self._source = PolicySource(connection, config.replay.default.name)
+    self._writer = connection.writer()
+    self._stop = stop
+    self._checkpoint_dir = checkpoint_dir
+    self._best = (False, -np.inf)
+    self._version = 0
+    self._evaluations = 0
+
+  def metrics(self) -> Mapping[str, float]:
+    """What the evaluator's heartbeats carry."""
+    return {"evaluations": self._evaluations}
+
+  def run(self) -> None:
+    """Evaluates until stopped."""
+    try:
+      while not self._stop.is_set():
+        began = time.monotonic()
+        done = self.step()
+        self.state = "waiting for a new policy"
+        self._stop.wait(max(0.0, began + self._config.period_seconds - time.monotonic()) if done else _POLL_SECONDS)
+    except Stopped:
+      pass
+    finally:
+      self.state = "ending"
+      self._environment.close()
+
+  def step(self) -> bool:
+    """Evaluates the published policy if it has learned and is a new one; says whether it did.
+
+    Raises:
+      ServerLost: the server does not answer.
+      Stopped: told to stop.
+    """
+    snapshot = self._source.fetch()
+    if snapshot is None or not snapshot.learner_steps or snapshot.version == self._version:
+      return False
+    self.state = f"evaluating policy {snapshot.version}"
+    self._version = snapshot.version
+    self._policy.load(snapshot)
+    episodes = [play_episode(self._environment, self._policy, self._stop) for _ in range(self._config.episodes)]
+    self._report(snapshot, episodes)
+    return True
+
+  def _report(self, snapshot: PolicySnapshot, episodes: list[GreedyEpisode]) -> None:
+    summary = EvaluationSummary(
+      policy_version=snapshot.version,
+      gradient_steps=snapshot.learner_steps,
+      mean_return=float(np.mean([episode.episode_return for episode in episodes])),
+      mean_length=float(np.mean([episode.length for episode in episodes])),
+      solved=is_solved(episodes, self._config, self._event_names),
+    )
+    self._evaluations += 1
+    # Of policies as good as each other the latest is kept: it has learned the longest.
+    if self._checkpoint_dir is not None and (summary.solved, summary.mean_return) >= self._best:
+      self._best = (summary.solved, summary.mean_return)
+      save_snapshot(self._checkpoint_dir / "best.npz", snapshot, self._run_config)
+    self._writer.write(layout.EPISODES, [encode(summary)])

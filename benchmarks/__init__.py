@@ -1,0 +1,1 @@
+"""Throughput and memory, side by side in one run."""

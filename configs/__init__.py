@@ -1,0 +1,35 @@
+"""Frozen dataclasses that describe a run, and the presets."""
+
+from configs.errors import UserError
+from configs.presets import PRESETS, load_config
+from configs.run import (
+  ActorConfig,
+  EnvironmentConfig,
+  EvaluatorConfig,
+  LearnerConfig,
+  NetworkConfig,
+  ReplayConfig,
+  RunConfig,
+)
+from configs.serialization import from_dict, from_json, override, to_dict, to_json
+from configs.specs import EventSpec, TableSpec
+
+__all__ = [
+  "PRESETS",
+  "ActorConfig",
+  "EnvironmentConfig",
+  "EvaluatorConfig",
+  "EventSpec",
+  "LearnerConfig",
+  "NetworkConfig",
+  "ReplayConfig",
+  "RunConfig",
+  "TableSpec",
+  "UserError",
+  "from_dict",
+  "from_json",
+  "load_config",
+  "override",
+  "to_dict",
+  "to_json",
+]

@@ -1,0 +1,296 @@
+"""`RunConfig`: everything that a run is made from, in parts that each belong to one room.
+
+A config is frozen and checks itself when it is built, so that a mistake is a sentence at the start and not a traceback an
+hour later. It travels as JSON (see `configs.serialization`) in the run's manifest.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+from configs.errors import UserError
+from configs.specs import MAX_EVENTS, EventSpec, TableSpec, check_name
+
+Algorithm = Literal["ddqn"]
+
+# Tables that the server keeps for itself; see docs/contract.md.
+RESERVED_TABLES = ("policy", "run", "episodes", "heartbeats", "status")
+# The writer keeps every step of the longest history alive, and its cost grows with them.
+MAX_HISTORY = 10_000
+
+
+def _require(condition: bool, sentence: str) -> None:
+  if not condition:
+    raise UserError(sentence)
+
+
+def _require_positive(part: str, **values: float) -> None:
+  for name, value in values.items():
+    _require(math.isfinite(value) and value > 0, f"{part}.{name} is {value}: it must be a finite number above 0.")
+
+
+@dataclasses.dataclass(frozen=True)
+class EnvironmentConfig:
+  """Which environment.
+
+  Attributes:
+    name: a name of `environments.make` ("three_rooms"), a gymnasium id ("CartPole-v1"), or `module:function` of a factory.
+    arguments: its keyword arguments, JSON values.
+  """
+
+  name: str = "three_rooms"
+  arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+  def __post_init__(self) -> None:
+    _require(bool(self.name), "environment.name is empty: name an environment, a gymnasium id or 'module:function'.")
+
+
+@dataclasses.dataclass(frozen=True)
+class ReplayConfig:
+  """The replay server: its tables and how sampling is tied to inserting.
+
+  Attributes:
+    capacity: in transitions, over all tables; a table without a capacity of its own gets capacity * probability.
+    default: the table of every transition.
+    tables: the event tables, in the order in which they lie in a batch.
+    environment_steps_per_update: environment steps per gradient step. The server holds a distributed run to it (through
+      samples per insert of the default table); an inline run does exactly this many. None lets both run free.
+    insert_tolerance_steps: how many environment steps the two sides may drift apart before one waits.
+    checkpoint_period_seconds: between two checkpoints of the tables; one more is written when the run stops.
+  """
+
+  capacity: int = 20_000
+  default: TableSpec = TableSpec("default", probability=1.0, min_size=1_000)
+  tables: tuple[TableSpec, ...] = ()
+  environment_steps_per_update: float | None = 10.0
+  insert_tolerance_steps: int = 2_000
+  checkpoint_period_seconds: float = 600.0
+
+  def __post_init__(self) -> None:
+    _require_positive("replay", capacity=self.capacity, checkpoint_period_seconds=self.checkpoint_period_seconds)
+    _require_positive("replay", insert_tolerance_steps=self.insert_tolerance_steps)
+    if self.environment_steps_per_update is not None:
+      _require_positive("replay", environment_steps_per_update=self.environment_steps_per_update)
+    names = [table.name for table in self.all_tables]
+    _require(len(set(names)) == len(names), f"Two tables share a name among {names}: give each its own.")
+    for name in names:
+      _require(
+        name not in RESERVED_TABLES, f"The table name {name!r} is reserved ({', '.join(RESERVED_TABLES)}): rename it."
+      )
+    total = sum(table.probability for table in self.all_tables)
+    shares = ", ".join(f"{table.name} {table.probability:g}" for table in self.all_tables)
+    _require(
+      math.isclose(total, 1.0, abs_tol=1e-6),
+      f"The table probabilities sum to {total:g}, not 1 ({shares}): change them.",
+    )
+    for table in self.all_tables:
+      _require(
+        self.capacity_of(table) >= table.min_size,
+        f"Table {table.name!r} waits for {table.min_size} transitions but holds at most {self.capacity_of(table)} "
+        "(replay.capacity times its probability): lower its min_size or raise replay.capacity.",
+      )
+
+  @property
+  def all_tables(self) -> tuple[TableSpec, ...]:
+    """The default table and the event tables, in layout order."""
+    return (self.default, *self.tables)
+
+  def capacity_of(self, table: TableSpec) -> int:
+    """kappa_i in transitions."""
+    return table.capacity if table.capacity is not None else max(1, round(self.capacity * table.probability))
+
+
+@dataclasses.dataclass(frozen=True)
+class NetworkConfig:
+  """The value network: an MLP with these hidden layers of ReLU units."""
+
+  hidden_sizes: tuple[int, ...] = (256,)
+
+  def __post_init__(self) -> None:
+    for size in self.hidden_sizes:
+      _require(size > 0, f"network.hidden_sizes is {self.hidden_sizes}: every layer needs at least one unit.")
+
+
+@dataclasses.dataclass(frozen=True)
+class ActorConfig:
+  """The rollout workers.
+
+  Attributes:
+    workers: rollout worker processes that a local run starts (an inline run has one).
+    environments: environments that each worker steps in turn.
+    random_steps: steps of the whole run that are taken at random before the policy is used, shared by its workers.
+    epsilon: of the epsilon-greedy policy, at the start.
+    final_epsilon: the value it falls to, linearly; None keeps `epsilon`.
+    epsilon_decay_updates: gradient steps over which it falls.
+    worker_epsilons: constant values for worker 0, 1, ... (in turn, where there are more workers); replaces the three above.
+    weights_timeout_seconds: how long a worker waits for the first policy.
+  """
+
+  workers: int = 2
+  environments: int = 1
+  random_steps: int = 1_000
+  epsilon: float = 0.3
+  final_epsilon: float | None = None
+  epsilon_decay_updates: int = 10_000
+  worker_epsilons: tuple[float, ...] = ()
+  weights_timeout_seconds: float = 120.0
+
+  def __post_init__(self) -> None:
+    _require(self.workers >= 0, f"actor.workers is {self.workers}: it must be 0 or more.")
+    _require_positive("actor", environments=self.environments, epsilon_decay_updates=self.epsilon_decay_updates)
+    _require_positive("actor", weights_timeout_seconds=self.weights_timeout_seconds)
+    _require(self.random_steps >= 0, f"actor.random_steps is {self.random_steps}: it must be 0 or more.")
+    final = () if self.final_epsilon is None else (self.final_epsilon,)
+    for value in (self.epsilon, *final, *self.worker_epsilons):
+      _require(0 <= value <= 1, f"An actor epsilon is {value}: it is a probability, from 0 to 1.")
+
+
+@dataclasses.dataclass(frozen=True)
+class LearnerConfig:
+  """The learner.
+
+  Attributes:
+    algorithm: `ddqn` (double DQN).
+    batch_size: transitions per gradient step.
+    learning_rate: of Adam.
+    discount: gamma.
+    n_step: steps in the return of a row.
+    target_update_rate: share of the online weights that the target network takes over after each gradient step (Polyak).
+    updates_per_block: K, gradient steps per call; a block of K batches is drawn at once.
+    prefetch: draw the next block while this one is learned from. False with `updates_per_block=1` draws every batch
+      afresh, after the last one's update.
+    publish_period_updates: gradient steps between two policies sent to the workers.
+    checkpoint_period_seconds: between two checkpoints; one more is written when the run stops.
+    device: a TensorFlow device, as "CPU:0" or "GPU:0"; empty takes the first GPU, or else the CPU.
+  """
+
+  algorithm: Algorithm = "ddqn"
+  batch_size: int = 32
+  learning_rate: float = 1e-3
+  discount: float = 0.99
+  n_step: int = 1
+  target_update_rate: float = 0.01
+  updates_per_block: int = 32
+  prefetch: bool = True
+  publish_period_updates: int = 64
+  checkpoint_period_seconds: float = 60.0
+  device: str = ""
+
+  def __post_init__(self) -> None:
+    _require(
+      self.algorithm in get_args(Algorithm), f"learner.algorithm is {self.algorithm!r}: use {get_args(Algorithm)}."
+    )
+    _require_positive("learner", batch_size=self.batch_size, learning_rate=self.learning_rate, n_step=self.n_step)
+    _require_positive(
+      "learner", updates_per_block=self.updates_per_block, publish_period_updates=self.publish_period_updates
+    )
+    _require_positive("learner", checkpoint_period_seconds=self.checkpoint_period_seconds)
+    _require(0 <= self.discount <= 1, f"learner.discount is {self.discount}: it must lie in [0, 1].")
+    _require(
+      0 < self.target_update_rate <= 1,
+      f"learner.target_update_rate is {self.target_update_rate}: it must lie in (0, 1].",
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluatorConfig:
+  """The evaluator: a greedy policy in an environment of its own.
+
+  Attributes:
+    enabled: whether a local run has one.
+    episodes: per evaluation, each evaluation with a policy version that was not evaluated before.
+    period_seconds: least time between two evaluations of a distributed run.
+    period_updates: gradient steps between two evaluations of an inline run.
+    solved_event: an event that every episode of an evaluation must have seen for it to count as solved; empty for none.
+    solved_return: a mean return that an evaluation must reach to count as solved; None for none.
+    solved_evaluations: evaluations in a row that must be solved; the run then ends.
+  """
+
+  enabled: bool = True
+  episodes: int = 1
+  period_seconds: float = 1.0
+  period_updates: int = 500
+  solved_event: str = ""
+  solved_return: float | None = None
+  solved_evaluations: int = 4
+
+  def __post_init__(self) -> None:
+    _require_positive("evaluator", episodes=self.episodes, period_updates=self.period_updates)
+    _require_positive("evaluator", solved_evaluations=self.solved_evaluations)
+    _require(self.period_seconds >= 0, f"evaluator.period_seconds is {self.period_seconds}: it must be 0 or more.")
+
+  @property
+  def has_goal(self) -> bool:
+    """Whether the run can be solved, or just runs to its budget."""
+    return bool(self.solved_event) or self.solved_return is not None
+
+
+@dataclasses.dataclass(frozen=True)
+class RunConfig:
+  """A run.
+
+  Attributes:
+    name: of the experiment; run directories lie below `runs/<name>/`.
+    seed: from which every role's seed is derived.
+    environment_steps: the budget, in environment steps over all workers.
+  """
+
+  name: str = "run"
+  seed: int = 0
+  environment_steps: int = 1_000_000
+  environment: EnvironmentConfig = EnvironmentConfig()
+  events: tuple[EventSpec, ...] = ()
+  replay: ReplayConfig = ReplayConfig()
+  network: NetworkConfig = NetworkConfig()
+  actor: ActorConfig = ActorConfig()
+  learner: LearnerConfig = LearnerConfig()
+  evaluator: EvaluatorConfig = EvaluatorConfig()
+
+  def __post_init__(self) -> None:
+    check_name("Run", self.name)
+    _require_positive("config", environment_steps=self.environment_steps)
+    _require(0 <= self.seed < 2**31, f"seed is {self.seed}: it must lie in [0, 2^31).")
+    self._check_events()
+    self._check_sampling()
+
+  def _check_events(self) -> None:
+    names = [event.name for event in self.events]
+    _require(len(set(names)) == len(names), f"Two events share a name among {names}: give each its own.")
+    _require(len(names) <= MAX_EVENTS, f"There are {len(names)} events: a run can have {MAX_EVENTS}.")
+    tables = {table.name: self.replay.capacity_of(table) for table in self.replay.tables}
+    for event in self.events:
+      _require(
+        event.table in tables,
+        f"Event {event.name!r} sends its history to table {event.table!r}, which is not among replay.tables "
+        f"({', '.join(tables) or 'none'}): add the table or name another.",
+      )
+      _require(
+        event.history <= min(tables[event.table], MAX_HISTORY),
+        f"Event {event.name!r} has a history of {event.history} steps, but table {event.table!r} holds "
+        f"{tables[event.table]} transitions and a writer keeps at most {MAX_HISTORY} steps: shorten the history.",
+      )
+    fed = {event.table for event in self.events}
+    for name in tables:
+      _require(name in fed, f"No event feeds table {name!r}: add an event for it or remove the table.")
+    solved_event = self.evaluator.solved_event
+    _require(
+      not solved_event or solved_event in names,
+      f"evaluator.solved_event is {solved_event!r}, which is not among the events ({', '.join(names) or 'none'}).",
+    )
+
+  def _check_sampling(self) -> None:
+    largest = max(self.replay.capacity_of(table) for table in self.replay.all_tables)
+    _require(
+      self.learner.batch_size <= 100 * largest,
+      f"learner.batch_size is {self.learner.batch_size}, far more than the {largest} transitions of the largest table: lower it.",
+    )
+    _require(
+      self.learner.n_step <= MAX_HISTORY,
+      f"learner.n_step is {self.learner.n_step}: at most {MAX_HISTORY} steps can be kept.",
+    )
+
+  @property
+  def max_history(self) -> int:
+    """The longest tau, in steps; 1 where there are no events."""
+    return max((event.history for event in self.events), default=1)

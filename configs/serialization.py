@@ -1,0 +1,197 @@
+"""Configs as plain data: to and from JSON, and overrides by dotted path."""
+
+import ast
+import dataclasses
+import difflib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+import cattrs
+from cattrs.errors import BaseValidationError, ForbiddenExtraKeysError
+
+from configs.errors import UserError
+from configs.run import RunConfig
+
+T = TypeVar("T")
+
+
+def _structure_bool(value: Any, _: type) -> bool:
+  # bool("false") is True; only real Booleans pass.
+  if isinstance(value, bool):
+    return value
+  raise ValueError(f"{value!r} is not true or false")
+
+
+def _structure_int(value: Any, _: type) -> int:
+  if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
+    raise ValueError(f"{value!r} is not a whole number")
+  return int(value)
+
+
+def _structure_float(value: Any, _: type) -> float:
+  if isinstance(value, bool) or not isinstance(value, (int, float)):
+    raise ValueError(f"{value!r} is not a number")
+  return float(value)
+
+
+def _structure_str(value: Any, _: type) -> str:
+  if not isinstance(value, str):
+    raise ValueError(f"{value!r} is not a text")
+  return value
+
+
+def _make_converter() -> cattrs.Converter:
+  converter = cattrs.Converter(forbid_extra_keys=True)
+  converter.register_structure_hook(bool, _structure_bool)
+  converter.register_structure_hook(int, _structure_int)
+  converter.register_structure_hook(float, _structure_float)
+  converter.register_structure_hook(str, _structure_str)
+  return converter
+
+
+_CONVERTER = _make_converter()
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+  """A dataclass as nested dicts and lists of JSON values."""
+  # Through JSON, so that tuples become lists and what is not JSON fails here and not on another machine.
+  try:
+    data = json.loads(json.dumps(dataclasses.asdict(config), allow_nan=False))
+  except (TypeError, ValueError) as error:
+    raise UserError(
+      f"The config holds a value that is not JSON ({error}): use numbers, texts, lists and dicts."
+    ) from None
+  assert isinstance(data, dict)
+  return data
+
+
+def from_dict(data: Mapping[str, Any], cls: type[T] = RunConfig) -> T:  # type: ignore[assignment]
+  """The dataclass `cls` from what `to_dict` made of it.
+
+  Raises:
+    UserError: a key is unknown (the sentence names the nearest), a value has the wrong type, or the config is refused.
+  """
+  try:
+    return _CONVERTER.structure(data, cls)
+  except BaseValidationError as error:
+    raise UserError(_first_sentence(error)) from None
+
+
+def _first_sentence(error: BaseException, path: str = "") -> str:
+  """The first mistake in a tree of cattrs errors, as a sentence."""
+  if isinstance(error, UserError):
+    return str(error)
+  if isinstance(error, ForbiddenExtraKeysError):
+    key = sorted(error.extra_fields)[0]
+    known = [field.name for field in dataclasses.fields(error.cl)] if error.cl else []
+    return _unknown_key(f"{path}.{key}".lstrip("."), key, known)
+  if isinstance(error, BaseValidationError):
+    inner = error.exceptions[0]
+    step = _last_note(inner)
+    return _first_sentence(inner, f"{path}.{step}".strip(".") if step else path)
+  return f"The config's {path or 'top level'} is not valid: {error}."
+
+
+def _last_note(error: BaseException) -> str:
+  for note in getattr(error, "__notes__", ()):
+    if hasattr(note, "name"):
+      return str(note.name)
+    if hasattr(note, "index"):
+      return str(note.index)
+  return ""
+
+
+def _unknown_key(path: str, key: str, known: Iterable[str]) -> str:
+  names = list(known)
+  near = difflib.get_close_matches(key, names, n=3, cutoff=0.5)
+  hint = f"did you mean {' or '.join(repr(name) for name in near)}?" if near else f"known here: {', '.join(names)}."
+  return f"The config has no key {path!r}: {hint}"
+
+
+def to_json(config: Any) -> str:
+  """A dataclass as indented JSON."""
+  return json.dumps(to_dict(config), indent=2)
+
+
+def from_json(text: str) -> RunConfig:
+  """A `RunConfig` from JSON.
+
+  Raises:
+    UserError: the text is not JSON or not a config.
+  """
+  try:
+    data = json.loads(text)
+  except json.JSONDecodeError as error:
+    raise UserError(f"The config is not JSON: {error}.") from None
+  if not isinstance(data, dict):
+    raise UserError("The config is not a JSON object.")
+  return from_dict(data)
+
+
+def parse_value(text: str) -> Any:
+  """A command-line value: a Python literal, true, false, none, or else the text itself."""
+  words = {"true": True, "false": False, "none": None, "null": None}
+  if text.lower() in words:
+    return words[text.lower()]
+  try:
+    value = ast.literal_eval(text)
+  except (ValueError, SyntaxError):
+    return text
+  return list(value) if isinstance(value, tuple) else value
+
+
+def override(config: RunConfig, overrides: Mapping[str, str]) -> RunConfig:
+  """`config` with values replaced by dotted path.
+
+  A table or an event is reached by its name or its index: `replay.tables.goal.probability`, `events.0.history`.
+
+  Args:
+    config: the config to start from; it is not changed.
+    overrides: path -> value as text; see `parse_value`.
+
+  Raises:
+    UserError: a path does not exist (the sentence names the nearest), or the new config is refused.
+  """
+  data = to_dict(config)
+  for path, text in overrides.items():
+    _set(data, path, text)
+  return from_dict(data)
+
+
+def _set(data: dict[str, Any], path: str, text: str) -> None:
+  *parents, last = path.split(".")
+  node: Any = data
+  for depth, key in enumerate(parents):
+    node = _child(node, key, ".".join(parents[: depth + 1]))
+  current = _child(node, last, path) if not _is_free_form(parents) else None
+  value = text if isinstance(current, str) else parse_value(text)
+  if isinstance(node, list):
+    node[_position(node, last)] = value
+  else:
+    node[last] = value
+
+
+def _is_free_form(parents: list[str]) -> bool:
+  return bool(parents) and parents[-1] == "arguments"
+
+
+def _position(node: list[Any], key: str) -> int:
+  if key.isdigit():
+    return int(key)
+  return [item.get("name") if isinstance(item, dict) else None for item in node].index(key)
+
+
+def _child(node: Any, key: str, path: str) -> Any:
+  if isinstance(node, dict) and key in node:
+    return node[key]
+  if isinstance(node, list):
+    try:
+      return node[_position(node, key)]
+    except (ValueError, IndexError):
+      names = [str(item["name"]) for item in node if isinstance(item, dict) and "name" in item]
+      raise UserError(_unknown_key(path, key, names or map(str, range(len(node))))) from None
+  known = list(node) if isinstance(node, dict) else []
+  if not known:
+    raise UserError(f"The config's {path.rpartition('.')[0]!r} is a value and has no key {key!r}.")
+  raise UserError(_unknown_key(path, key, known))

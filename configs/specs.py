@@ -1,0 +1,95 @@
+"""What an event is and what a replay table is, as a user writes them down."""
+
+import dataclasses
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+from configs.errors import UserError
+
+Selector = Literal["uniform", "fifo", "lifo"]
+
+# An int32 row field holds one bit per event; its sign bit is left alone.
+MAX_EVENTS = 31
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+
+
+def check_name(kind: str, name: str) -> None:
+  """Raises `UserError` unless `name` can name a table, an event or a run."""
+  if not _NAME.fullmatch(name):
+    raise UserError(f"{kind} name {name!r} is not valid: use letters, digits, '_', '-' and '.'.")
+
+
+@dataclasses.dataclass(frozen=True)
+class EventSpec:
+  """An event specification, nu = (omega, tau) (SSET, Section 4).
+
+  Attributes:
+    name: of the event, unique in a run.
+    condition: `module:name` of omega. A function `f(step) -> bool`, or a class whose instances are called with the step
+      and have a `reset()` for the start of an episode. It is a reference, not a function, so that another machine can
+      load it. `step` is an `environments.events.EventStep`.
+    history: tau in steps: the event step and the `history - 1` steps before it go to the event's table.
+    table: the event table that receives the history; the event's own name where empty. Events may share one.
+    arguments: keyword arguments for the condition's class (or function), JSON values.
+  """
+
+  name: str
+  condition: str
+  history: int
+  table: str = ""
+  arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+  def __post_init__(self) -> None:
+    check_name("Event", self.name)
+    if not _REFERENCE.fullmatch(self.condition):
+      raise UserError(
+        f"Event {self.name!r} has the condition {self.condition!r}: write it as 'module:function', for example "
+        "'environments.three_rooms:at_gap'."
+      )
+    if self.history < 1:
+      raise UserError(
+        f"Event {self.name!r} has a history of {self.history} steps: it needs at least 1, the event's own."
+      )
+    if not self.table:
+      object.__setattr__(self, "table", self.name)
+
+
+@dataclasses.dataclass(frozen=True)
+class TableSpec:
+  """A replay table (SSET, Algorithm 1): eta_i, kappa_i, d_i and how items are chosen within it.
+
+  Attributes:
+    name: of the table on the server.
+    probability: eta_i, the share of every batch that comes from this table.
+    capacity: kappa_i in transitions; None means the run's capacity times `probability`, as in the paper's Table 1.
+    min_size: d_i in transitions: the table takes part in batches once it holds this many.
+    selector: how an item is chosen: `uniform`, `fifo` (the oldest) or `lifo` (the newest).
+  """
+
+  name: str
+  probability: float
+  capacity: int | None = None
+  min_size: int = 1
+  selector: Selector = "uniform"
+
+  def __post_init__(self) -> None:
+    check_name("Table", self.name)
+    if not (math.isfinite(self.probability) and 0 < self.probability <= 1):
+      raise UserError(f"Table {self.name!r} has the probability {self.probability}: it must lie in (0, 1].")
+    if self.capacity is not None and self.capacity < 1:
+      raise UserError(f"Table {self.name!r} has the capacity {self.capacity}: it must hold at least 1 transition.")
+    if self.min_size < 1:
+      raise UserError(f"Table {self.name!r} has the min_size {self.min_size}: it must be at least 1.")
+    if self.capacity is not None and self.min_size > self.capacity:
+      raise UserError(
+        f"Table {self.name!r} waits for {self.min_size} transitions but holds at most {self.capacity}: lower min_size or "
+        "raise the capacity."
+      )
+    if self.selector not in get_args(Selector):
+      raise UserError(
+        f"Table {self.name!r} has the selector {self.selector!r}: use one of {', '.join(get_args(Selector))}."
+      )

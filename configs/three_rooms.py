@@ -1,0 +1,36 @@
+"""The paper's three-room world (SSET, Section 5.1; parameters of Table 1)."""
+
+from configs.run import (
+  ActorConfig,
+  EnvironmentConfig,
+  EvaluatorConfig,
+  LearnerConfig,
+  NetworkConfig,
+  ReplayConfig,
+  RunConfig,
+)
+from configs.specs import EventSpec, TableSpec
+
+
+def get_config() -> RunConfig:
+  """Three rooms with SSET: events at the gaps between rooms and at the goal."""
+  return RunConfig(
+    name="three_rooms",
+    environment_steps=400_000,
+    environment=EnvironmentConfig("three_rooms"),
+    events=(
+      EventSpec("at_gap", "environments.three_rooms:at_gap", history=200),
+      EventSpec("done", "environments.three_rooms:done", history=200),
+    ),
+    replay=ReplayConfig(
+      capacity=20_000,
+      default=TableSpec("default", probability=0.5, min_size=1_000),
+      tables=(TableSpec("at_gap", probability=0.2), TableSpec("done", probability=0.3)),
+      # Not in the paper; its learner ran at 40 updates a second beside two free-running workers.
+      environment_steps_per_update=10,
+    ),
+    network=NetworkConfig(hidden_sizes=(256,)),
+    actor=ActorConfig(workers=2, random_steps=1_000, epsilon=0.3),
+    learner=LearnerConfig(batch_size=32, learning_rate=1e-3, discount=0.99, target_update_rate=0.01),
+    evaluator=EvaluatorConfig(solved_event="done", solved_evaluations=4),
+  )

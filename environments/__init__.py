@@ -1,0 +1,21 @@
+"""The worlds, the event conditions that belong to them, and their way into the run."""
+
+from environments.event_environment import EventEnvironment, make_environment_spec
+from environments.events import Condition, EventMonitor, EventStep, load_reference
+from environments.factory import BUILT_IN, make, make_event_environment
+from environments.three_rooms import ThreeRooms
+from environments.timestep import EventTimeStep
+
+__all__ = [
+  "BUILT_IN",
+  "Condition",
+  "EventEnvironment",
+  "EventMonitor",
+  "EventStep",
+  "EventTimeStep",
+  "ThreeRooms",
+  "load_reference",
+  "make",
+  "make_environment_spec",
+  "make_event_environment",
+]

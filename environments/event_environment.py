@@ -1,0 +1,166 @@
+"""`EventEnvironment`: a gymnasium environment as a dm_env environment, with its events evaluated."""
+
+import numbers
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import dm_env
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+from acme import specs
+from gymnasium import spaces
+
+from configs import EventSpec, UserError
+from environments.events import EventMonitor, EventStep
+from environments.timestep import EventTimeStep
+
+make_environment_spec = specs.make_environment_spec
+
+_CONTINUES = np.float32(1.0)
+_ENDS = np.float32(0.0)
+
+
+class EventEnvironment(dm_env.Environment):
+  """Steps a gymnasium environment by dm_env's rules and evaluates events at each step.
+
+  As dm_env has it, `step` after the end of an episode (or before the first `reset`) starts an episode and ignores its
+  action. Rewards and observations are passed on as they are, NaN included: the adder is the one who looks at them.
+  """
+
+  def __init__(self, gym_env: gymnasium.Env[Any, Any], events: Sequence[EventSpec] = (), seed: int | None = None):
+    """Wraps `gym_env`, which it owns from here on.
+
+    Args:
+      gym_env: the environment.
+      events: in the order of their bits.
+      seed: for the first reset and for the action space; later episodes go on with the environment's own generator.
+
+    Raises:
+      UserError: a space is of a kind that cannot be stored, or an event cannot be loaded.
+    """
+    self.gym_env = gym_env
+    self._monitor = EventMonitor(events)
+    self._observation_spec = _observation_spec(gym_env.observation_space)
+    self._action_spec = _action_spec(gym_env.action_space)
+    self._to_gym_action = _action_converter(gym_env.action_space)
+    self._dtype = self._observation_spec.dtype
+    self._seed = seed
+    self._observation: npt.NDArray[Any] = np.zeros(self._observation_spec.shape, self._dtype)
+    self._needs_reset = True
+    gym_env.action_space.seed(seed)
+
+  def reset(self) -> EventTimeStep:
+    """Starts an episode."""
+    observation, _ = self.gym_env.reset(seed=self._seed)
+    self._seed = None
+    self._monitor.reset()
+    self._needs_reset = False
+    self._observation = self._convert(observation)
+    return EventTimeStep(dm_env.StepType.FIRST, None, None, self._observation)
+
+  def step(self, action: Any) -> EventTimeStep:
+    """Takes an action of `action_spec()`.
+
+    Raises:
+      UserError: the environment's reward is not a number, or an event's condition failed.
+    """
+    if self._needs_reset:
+      return self.reset()
+    gym_action = self._to_gym_action(action)
+    raw_observation, raw_reward, terminated, truncated, info = self.gym_env.step(gym_action)
+    # numpy Booleans, which environments often return, are neither `is True` nor JSON.
+    terminated, truncated = bool(terminated), bool(truncated)
+    reward = raw_reward if type(raw_reward) is float else _real_number(raw_reward)
+    last, observation = self._observation, self._convert(raw_observation)
+    events = self._monitor(EventStep(last, gym_action, reward, observation, info, terminated, truncated))
+    self._observation = observation
+    self._needs_reset = terminated or truncated
+    return EventTimeStep(
+      dm_env.StepType.LAST if self._needs_reset else dm_env.StepType.MID,
+      np.float32(reward),
+      _ENDS if terminated else _CONTINUES,
+      observation,
+      events,
+      terminated,
+      truncated,
+    )
+
+  def observation_spec(self) -> specs.Array:
+    """The observations' shape and dtype; float64 spaces become float32."""
+    return self._observation_spec
+
+  def action_spec(self) -> specs.BoundedArray:
+    """A `DiscreteArray` of int32 that counts from 0, or a `BoundedArray` of float32."""
+    return self._action_spec
+
+  def reward_spec(self) -> specs.Array:
+    """A float32 scalar."""
+    return specs.Array((), np.float32, name="reward")
+
+  def discount_spec(self) -> specs.BoundedArray:
+    """A float32 scalar in [0, 1]."""
+    return specs.BoundedArray((), np.float32, minimum=0.0, maximum=1.0, name="discount")
+
+  def render(self) -> Any:
+    """The gymnasium environment's picture, as its render mode says."""
+    return self.gym_env.render()
+
+  def close(self) -> None:
+    """Closes the gymnasium environment."""
+    self.gym_env.close()
+
+  def _convert(self, observation: Any) -> npt.NDArray[Any]:
+    # Always a new array: some environments write every observation into the same one.
+    return np.array(observation, dtype=self._dtype)
+
+
+def _real_number(reward: Any) -> float:
+  if isinstance(reward, np.ndarray) and reward.ndim == 0:
+    reward = reward.item()
+  if not isinstance(reward, (numbers.Real, np.bool_)):
+    kind = type(reward).__name__
+    raise UserError(f"The environment returned the reward {reward!r}, a {kind}: it must be one real number.")
+  return float(reward)
+
+
+def _as_float32(bound: npt.NDArray[Any]) -> npt.NDArray[Any]:
+  with np.errstate(over="ignore"):  # Some environments write the largest float64 where they mean infinity.
+    return np.asarray(bound).astype(np.float32)
+
+
+def _observation_spec(space: spaces.Space[Any]) -> specs.Array:
+  if isinstance(space, spaces.Box):
+    if space.dtype == np.float64:
+      return specs.BoundedArray(space.shape, np.float32, _as_float32(space.low), _as_float32(space.high), "observation")
+    return specs.BoundedArray(space.shape, space.dtype, space.low, space.high, "observation")
+  if isinstance(space, spaces.Discrete):
+    return specs.BoundedArray((), np.int32, space.start, space.start + space.n - 1, "observation")
+  if isinstance(space, spaces.MultiDiscrete):
+    return specs.BoundedArray(space.shape, np.int32, space.start, space.start + space.nvec - 1, "observation")
+  if isinstance(space, spaces.MultiBinary):
+    return specs.BoundedArray(space.shape, space.dtype, 0, 1, "observation")
+  raise UserError(
+    f"The environment's observations are a {type(space).__name__} space, and only arrays can be stored: wrap the "
+    "environment with gymnasium.wrappers.FlattenObservation."
+  )
+
+
+def _action_spec(space: spaces.Space[Any]) -> specs.BoundedArray:
+  if isinstance(space, spaces.Discrete):
+    return specs.DiscreteArray(int(space.n), np.int32, "action")
+  if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
+    return specs.BoundedArray(space.shape, np.float32, _as_float32(space.low), _as_float32(space.high), "action")
+  raise UserError(f"The environment's actions are {space}: use one with a Discrete space or a Box of floats.")
+
+
+def _action_converter(space: spaces.Space[Any]) -> Callable[[Any], Any]:
+  """From an action of the spec to one of `space`."""
+  if isinstance(space, spaces.Discrete):
+    start = int(space.start)
+    return int if start == 0 else lambda action: start + int(action)
+  if isinstance(space, spaces.Box) and space.dtype != np.float32:
+    dtype, low, high = space.dtype, space.low, space.high
+    # A float32 action at a bound can lie just outside it in float64.
+    return lambda action: np.clip(np.asarray(action, dtype=dtype), low, high)
+  return lambda action: np.asarray(action, dtype=np.float32)

@@ -1,0 +1,199 @@
+"""Events: conditions on a step of the environment, and the monitor that turns them into a bit mask.
+
+An event's condition sees the whole step and not only what the replay stores: the `info` of the environment, and whether
+the episode ended by its own rules or by the clock.
+"""
+
+import difflib
+import functools
+import importlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from configs import EventSpec, UserError
+
+
+class EventStep(NamedTuple):
+  """One transition, as an event's condition sees it.
+
+  Attributes:
+    observation: s_t, with the shape and dtype of the environment's `observation_spec()`.
+    action: a_t, as the gymnasium environment got it.
+    reward: r_t.
+    next_observation: s_{t+1}, as `observation`.
+    info: what the gymnasium environment returned with s_{t+1}.
+    terminated: the episode ended in s_{t+1} by the rules of the world.
+    truncated: the episode was cut off after s_{t+1}, for example by a time limit.
+  """
+
+  observation: Any
+  action: Any
+  reward: float
+  next_observation: Any
+  info: Mapping[str, Any]
+  terminated: bool
+  truncated: bool
+
+
+class Condition(Protocol):
+  """omega: whether the event occurs at a step.
+
+  A function is one. So is an object, which may keep a state between steps; if it has a `reset()`, that is called before
+  the first step of every episode.
+  """
+
+  def __call__(self, step: EventStep) -> bool:
+    """Whether the event occurs at `step`."""
+
+
+def load_reference(reference: str, what: str) -> Callable[..., Any]:
+  """The function or class that `module:name` names; the name may be dotted.
+
+  Args:
+    reference: for example "environments.three_rooms:at_gap".
+    what: what it is to the user, the beginning of the sentence when it cannot be loaded: "The condition of event 'x'".
+
+  Raises:
+    UserError: the module is not found or raises when imported, or the name is missing or cannot be called.
+  """
+  module_name, colon, path = reference.partition(":")
+  if not (module_name and colon and path):
+    raise UserError(f"{what} is {reference!r}: write it as 'module:name'.")
+  target: Any = _import_module(module_name, f"{what}, {reference!r},")
+  for name in path.split("."):
+    if not hasattr(target, name):
+      near = difflib.get_close_matches(name, dir(target), n=1)
+      hint = f"did you mean {near[0]!r}?" if near else "check the spelling."
+      raise UserError(f"{what}, {reference!r}, cannot be loaded: {_name_of(target)} has no {name!r}, {hint}")
+    target = getattr(target, name)
+  if not callable(target):
+    raise UserError(f"{what}, {reference!r}, is a {type(target).__name__}: name a function or a class.")
+  loaded: Callable[..., Any] = target
+  return loaded
+
+
+def _import_module(name: str, what: str) -> ModuleType:
+  try:
+    return importlib.import_module(name)
+  except ModuleNotFoundError as error:
+    if error.name is not None and f"{name}.".startswith(f"{error.name}."):
+      raise UserError(
+        f"{what} cannot be loaded: there is no module {error.name!r}, install its package or give its folder with "
+        "--pythonpath."
+      ) from error
+    raise UserError(_import_failure(name, what, error)) from error
+  except UserError:
+    raise
+  except Exception as error:  # Importing runs the user's code: it can raise anything.
+    raise UserError(_import_failure(name, what, error)) from error
+
+
+def _import_failure(name: str, what: str, error: Exception) -> str:
+  kind = type(error).__name__
+  return f"{what} cannot be loaded: importing the module {name!r} raised {kind} ({error}), mend the module."
+
+
+def _name_of(target: Any) -> str:
+  kind = "module" if inspect.ismodule(target) else type(target).__name__
+  return f"{kind} {getattr(target, '__name__', repr(target))!r}"
+
+
+class _Event(NamedTuple):
+  name: str
+  bit: int
+  condition: Callable[[EventStep], Any]  # A Condition, that is; its result is checked.
+  reset: Callable[[], Any] | None
+
+
+class EventMonitor:
+  """Evaluates the conditions of all events at each step; bit i of the mask stands for event i of the config."""
+
+  def __init__(self, specs: Sequence[EventSpec]):
+    """Loads the conditions.
+
+    Raises:
+      UserError: a condition cannot be loaded, or does not take its arguments.
+    """
+    self._events = tuple(_load_event(spec, 1 << index) for index, spec in enumerate(specs))
+
+  def reset(self) -> None:
+    """Starts an episode.
+
+    Raises:
+      UserError: a condition's `reset()` raised.
+    """
+    for event in self._events:
+      if event.reset is not None:
+        try:
+          event.reset()
+        except Exception as error:
+          raise UserError(f"{_failure(event.name, 'reset()', error)}: mend its condition.") from error
+
+  def __call__(self, step: EventStep) -> int:
+    """The mask of the events that occur at `step`.
+
+    Raises:
+      UserError: a condition raised, or returned something that is not a bool.
+    """
+    mask = 0
+    for event in self._events:
+      try:
+        fired = event.condition(step)
+      except Exception as error:  # The condition is the user's.
+        raise UserError(f"{_failure(event.name, 'condition', error)}: mend it.") from error
+      if fired is True or (fired is not False and _as_bool(event.name, fired)):
+        mask |= event.bit
+    return mask
+
+
+def _failure(name: str, part: str, error: Exception) -> str:
+  return f"The {part} of event {name!r} raised {type(error).__name__} ({error})"
+
+
+def _as_bool(name: str, fired: Any) -> bool:
+  if isinstance(fired, np.bool_):
+    return bool(fired)
+  kind = type(fired).__name__
+  raise UserError(f"The condition of event {name!r} returned a {kind} ({fired!r}): it must return True or False.")
+
+
+def _load_event(spec: EventSpec, bit: int) -> _Event:
+  what = f"The condition of event {spec.name!r}"
+  target = load_reference(spec.condition, what)
+  if inspect.isclass(target):
+    condition = _instantiate(target, spec, what)
+    _check_takes_a_step(condition, {}, spec, what)
+  else:
+    _check_takes_a_step(target, spec.arguments, spec, what)
+    condition = functools.partial(target, **spec.arguments) if spec.arguments else target
+  reset = getattr(condition, "reset", None)
+  return _Event(spec.name, bit, condition, reset if callable(reset) else None)
+
+
+def _instantiate(cls: Callable[..., Any], spec: EventSpec, what: str) -> Any:
+  try:
+    condition = cls(**spec.arguments)
+  except Exception as error:  # The class is the user's.
+    raise UserError(
+      f"{what}, {spec.condition!r}, cannot be made with the arguments {dict(spec.arguments)} "
+      f"({type(error).__name__}: {error}): change them."
+    ) from error
+  if not callable(condition):
+    raise UserError(f"{what}, {spec.condition!r}, is a class without __call__: give it one that takes a step.")
+  return condition
+
+
+def _check_takes_a_step(condition: Condition, arguments: Mapping[str, Any], spec: EventSpec, what: str) -> None:
+  try:
+    signature = inspect.signature(condition)
+  except ValueError:  # Some callables written in C do not tell; they are found out at the first step.
+    return
+  try:
+    signature.bind(None, **arguments)
+  except TypeError as error:
+    taken = f"a step and the arguments {dict(arguments)}" if arguments else "a step"
+    raise UserError(f"{what}, {spec.condition!r}, cannot be called with {taken} ({error}): change one.") from error

@@ -1,0 +1,108 @@
+"""Environments by name."""
+
+import difflib
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gymnasium
+
+from configs import EnvironmentConfig, RunConfig, UserError
+from environments.event_environment import EventEnvironment
+from environments.events import load_reference
+from environments.three_rooms import ThreeRooms
+
+BUILT_IN: Mapping[str, Callable[..., gymnasium.Env[Any, Any]]] = {
+  "three_rooms": ThreeRooms,
+}
+
+# "package:Env-v1", gymnasium's own way to name a module to import first, does not look like this: it has a '-'.
+_REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+
+
+def make(config: EnvironmentConfig, render: bool = False) -> gymnasium.Env[Any, Any]:
+  """The environment that `config` names.
+
+  Args:
+    config: a name of `BUILT_IN`, a `module:function`, or a gymnasium id; and its keyword arguments.
+    render: whether pictures will be asked of it: gives it the render mode "rgb_array", where a function of the user
+      takes one and the arguments do not name another.
+
+  Raises:
+    UserError: there is no such environment, it refuses its arguments, or it is not a `gymnasium.Env`.
+  """
+  if config.name in BUILT_IN:
+    env = _call(BUILT_IN[config.name], config, render)
+  elif _REFERENCE.fullmatch(config.name):
+    env = _call(load_reference(config.name, "The environment"), config, render)
+  else:
+    env = _make_gymnasium(config, render)
+  if not isinstance(env, gymnasium.Env):
+    raise UserError(f"The environment {config.name!r} gave a {type(env).__name__}: it must return a gymnasium.Env.")
+  return env
+
+
+def make_event_environment(config: RunConfig, seed: int | None = None, render: bool = False) -> EventEnvironment:
+  """The run's environment with the run's events, as a dm_env environment.
+
+  Raises:
+    UserError: the environment or an event cannot be made.
+  """
+  return EventEnvironment(make(config.environment, render), config.events, seed)
+
+
+def _call(function: Callable[..., Any], config: EnvironmentConfig, render: bool) -> Any:
+  parameters = _parameters(function)
+  arguments = dict(config.arguments)
+  if render and parameters is not None and "render_mode" in parameters:
+    arguments.setdefault("render_mode", "rgb_array")
+  if parameters is not None and not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+    unknown = [name for name in arguments if name not in parameters]
+    if unknown:
+      near = difflib.get_close_matches(unknown[0], parameters, n=1)
+      hint = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(parameters) or 'none'}."
+      raise UserError(f"The environment {config.name!r} has no argument {unknown[0]!r}: {hint}")
+  try:
+    return function(**arguments)
+  except UserError:
+    raise
+  except Exception as error:  # The function is the user's.
+    raise UserError(_refusal(config, error)) from error
+
+
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter] | None:
+  try:
+    return inspect.signature(function).parameters
+  except ValueError:  # Some callables written in C do not tell.
+    return None
+
+
+def _make_gymnasium(config: EnvironmentConfig, render: bool) -> gymnasium.Env[Any, Any]:
+  arguments = {"render_mode": "rgb_array", **config.arguments} if render else dict(config.arguments)
+  try:
+    return gymnasium.make(config.name, **arguments)
+  except UserError:
+    raise
+  except (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv) as error:
+    near = difflib.get_close_matches(config.name, [*BUILT_IN, *gymnasium.registry], n=3)
+    names = " or ".join(repr(name) for name in near)
+    hint = f"did you mean {names}?" if near else "check the id, or write 'module:function'."
+    raise UserError(f"There is no environment {config.name!r}: {hint}") from error
+  except ModuleNotFoundError as error:
+    # gymnasium raises an error of its own, without a name, from that of a module which an id names ("module:Env-v1").
+    missing = error.name or getattr(error.__cause__, "name", None)
+    raise UserError(
+      f"The environment {config.name!r} needs the module {missing!r}: install its package or give its folder with "
+      "--pythonpath."
+    ) from error
+  except Exception as error:
+    raise UserError(_refusal(config, error)) from error
+
+
+def _refusal(config: EnvironmentConfig, error: Exception) -> str:
+  text = str(error).strip().rstrip(".")
+  return (
+    f"The environment {config.name!r} cannot be made with the arguments {dict(config.arguments)} "
+    f"({type(error).__name__}: {text}): check environment.name and environment.arguments."
+  )

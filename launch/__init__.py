@@ -1,0 +1,1 @@
+"""The Launchpad program, the roles' entry points, and the command line."""

@@ -1,0 +1,110 @@
+"""`slipstream evaluate --checkpoint`: plays, records and exports a stored policy."""
+
+import json
+import pathlib
+
+import numpy as np
+import tensorflow as tf
+
+from actors.evaluator import make_greedy_policy, play_episode
+from configs import RunConfig, UserError
+from configs.seeding import derive_seed
+from environments import make_environment_spec, make_event_environment
+from launch import report
+from launch.finish import find_policy, record_episode
+from launch.run_directory import RunDirectory
+from networks import assign_weights, make_q_network
+from replay_server.policy import PolicySnapshot, load_snapshot
+
+
+def evaluate_checkpoint(checkpoint: str, episodes: int, video: bool, export: str) -> int:
+  """Plays a stored policy greedily and prints what came of it; returns the exit code.
+
+  Args:
+    checkpoint: a run directory (its best policy), or a policy file.
+    episodes: to play.
+    video: save one more episode beside the policy's run, as a .gif.
+    export: a folder for the policy as a SavedModel; empty for none.
+
+  Raises:
+    UserError: there is no policy, or the environment cannot be made or rendered.
+  """
+  path = _policy_path(pathlib.Path(checkpoint))
+  snapshot, config = load_snapshot(path)
+  print(f"Policy {snapshot.version} ({snapshot.learner_steps} gradient steps) of {config.name}, from {path}.")
+  returns, lengths = _play(config, snapshot, episodes)
+  if video:
+    print(f"Video: {_save_video(config, snapshot, path)}")
+  if export:
+    export_policy(config, snapshot, pathlib.Path(export))
+    print(f"SavedModel: {export}")
+  result = {
+    "episodes": episodes,
+    "mean_return": float(np.mean(returns)),
+    "std_return": float(np.std(returns)),
+    "mean_length": float(np.mean(lengths)),
+  }
+  print(f"RESULT {json.dumps(result)}", flush=True)
+  return 0
+
+
+def _policy_path(path: pathlib.Path) -> pathlib.Path:
+  if path.suffix == ".npz":
+    return path
+  found = find_policy(RunDirectory(path))
+  if found is None:
+    raise UserError(
+      f"{path} holds no policy (checkpoints/policy/best.npz or latest.npz): name a run directory or such a file."
+    )
+  return found
+
+
+def _play(config: RunConfig, snapshot: PolicySnapshot, episodes: int) -> tuple[list[float], list[int]]:
+  environment = make_event_environment(config, seed=derive_seed(config.seed, "evaluator"))
+  try:
+    policy = make_greedy_policy(config, environment, snapshot)
+    played = [play_episode(environment, policy) for _ in range(episodes)]
+  finally:
+    environment.close()
+  for number, episode in enumerate(played):
+    fired = [event.name for bit, event in enumerate(config.events) if episode.events >> bit & 1]
+    print(
+      f"  episode {number}: return {episode.episode_return:g}, {episode.length} steps, events: {', '.join(fired) or 'none'}"
+    )
+  return [episode.episode_return for episode in played], [episode.length for episode in played]
+
+
+def _save_video(config: RunConfig, snapshot: PolicySnapshot, policy: pathlib.Path) -> pathlib.Path:
+  episode = record_episode(config, snapshot)
+  run = policy.parents[2] if len(policy.parents) > 2 and policy.parent.name == "policy" else policy.parent
+  path = run / "videos" / f"policy_{snapshot.version}.gif"
+  path.parent.mkdir(exist_ok=True)
+  return report.greedy_path_gif(episode.frames, path)
+
+
+def export_policy(config: RunConfig, snapshot: PolicySnapshot, folder: pathlib.Path) -> None:
+  """Writes the policy as a SavedModel with the signatures of a value network.
+
+  `action_values(observations [B, ...]) -> float32 [B, A]` and `act(observations) -> int32 [B]`, the greedy actions, which is
+  also the default signature.
+
+  Raises:
+    UserError: the folder cannot be written.
+  """
+  environment = make_event_environment(config)
+  spec = make_environment_spec(environment)
+  environment.close()
+  network = make_q_network(spec, config.network)
+  assign_weights(network, snapshot.weights)
+  signature = [tf.TensorSpec([None, *spec.observations.shape], spec.observations.dtype, "observations")]
+  module = tf.Module()
+  module.network = network
+  module.action_values = tf.function(lambda observations: {"values": network(observations)}, signature)
+  module.act = tf.function(
+    lambda observations: {"actions": tf.argmax(network(observations), axis=-1, output_type=tf.int32)}, signature
+  )
+  signatures = {"serving_default": module.act, "action_values": module.action_values}
+  try:
+    tf.saved_model.save(module, str(folder), signatures=signatures)
+  except OSError as error:
+    raise UserError(f"The SavedModel cannot be written to {folder} ({error}): choose another folder.") from None

@@ -1,0 +1,102 @@
+"""The end of a run: pictures, a summary, and the line for scripts."""
+
+import dataclasses
+import pathlib
+
+from actors.evaluator import GreedyEpisode, make_greedy_policy, play_episode
+from configs import RunConfig, UserError
+from configs.seeding import derive_seed
+from environments import make_event_environment
+from launch import report
+from launch.process import EXIT_UNSOLVED
+from launch.run_directory import RunDirectory
+from replay_server.policy import PolicySnapshot, load_snapshot
+from replay_server.status import RunStatus
+
+EXIT_INTERRUPTED = 130  # What a shell reports of a command that Ctrl-C ended.
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+  """How a run ended.
+
+  Attributes:
+    status: the last.
+    run_dir: of the run.
+    summary: for people, some lines.
+    result: for scripts, "RESULT {json}".
+    exit_code: 0 where the run reached what it was for, 3 where it is unsolved at its budget, 130 where it was interrupted.
+  """
+
+  status: RunStatus
+  run_dir: pathlib.Path
+  summary: str
+  result: str
+  exit_code: int
+
+  @property
+  def solved(self) -> bool:
+    """Whether the run's goal was reached."""
+    return self.status.phase == "solved"
+
+
+def finish(status: RunStatus, run: RunDirectory) -> Outcome:
+  """Draws the learning curve and the best policy's greedy path, and sums the run up."""
+  report.plot_learning_curve(run.path)
+  note = ""
+  policy = find_policy(run)
+  if policy is not None:
+    try:
+      draw_greedy_path(policy, run)
+    except UserError as error:
+      note = f"\n  no picture of the greedy path: {error}"
+  return Outcome(
+    status=status,
+    run_dir=run.path,
+    summary=report.summarise(status, run.path) + note,
+    result=report.result_line(status, run.path),
+    exit_code=_exit_code(status),
+  )
+
+
+def _exit_code(status: RunStatus) -> int:
+  if status.phase == "stopping":
+    return EXIT_INTERRUPTED
+  return 0 if status.phase == "solved" or not status.solved_evaluations else EXIT_UNSOLVED
+
+
+def find_policy(run: RunDirectory) -> pathlib.Path | None:
+  """The run's best evaluated policy, or else its latest; None where it has neither."""
+  candidates = [run.checkpoints / "policy" / name for name in ("best.npz", "latest.npz")]
+  return next((path for path in candidates if path.is_file()), None)
+
+
+def draw_greedy_path(policy: pathlib.Path, run: RunDirectory) -> None:
+  """Plays one greedy episode and saves it as a picture and an animation.
+
+  Raises:
+    UserError: the environment cannot be rendered.
+  """
+  snapshot, config = load_snapshot(policy)
+  episode = record_episode(config, snapshot)
+  report.greedy_path_png(episode.frames, run.path / report.GREEDY_PATH_FILE)
+  run.videos.mkdir(exist_ok=True)
+  report.greedy_path_gif(episode.frames, run.path / report.GREEDY_VIDEO_FILE)
+
+
+def record_episode(config: RunConfig, snapshot: PolicySnapshot) -> GreedyEpisode:
+  """One rendered greedy episode.
+
+  Raises:
+    UserError: the environment cannot be rendered.
+  """
+  environment = make_event_environment(config, seed=derive_seed(config.seed, "evaluator"), render=True)
+  try:
+    episode = play_episode(environment, make_greedy_policy(config, environment, snapshot), record=True)
+  finally:
+    environment.close()
+  if any(frame is None or getattr(frame, "ndim", 0) != 3 for frame in episode.frames):
+    raise UserError(
+      f"Environment {config.environment.name!r} gives no pictures: support render_mode='rgb_array' in it."
+    )
+  return episode

@@ -1,0 +1,120 @@
+"""An inline run: everything in one process, with an exact number of environment steps for each gradient step."""
+
+import dataclasses
+import os
+import socket
+import threading
+import time
+
+import numpy as np
+import tensorflow as tf
+
+from actors.evaluator import Evaluator
+from actors.worker import RolloutWorker
+from configs import RunConfig
+from configs.seeding import derive_seed
+from environments import make_environment_spec, make_event_environment
+from launch.roles import limit_threads
+from launch.run_directory import RunDirectory
+from launch.view import RunView
+from learner.learner import Learner
+from replay_server.connection import Stopped
+from replay_server.keeper import TICK_SECONDS, Keeper
+from replay_server.layout import make_row_codec
+from replay_server.messages import Heartbeat
+from replay_server.server import ReplayServer
+from replay_server.status import RunStatus
+
+# Of a run that says nothing about it.
+_STEPS_PER_UPDATE = 1.0
+
+
+def run_inline(config: RunConfig, run: RunDirectory, stop: threading.Event, view: RunView) -> RunStatus:
+  """Runs until solved, until the budget is used up, or until `stop` is set.
+
+  The same seed gives the same run up to which items Reverb samples, which it does not let one seed.
+
+  Args:
+    config: of the run.
+    run: its directory, with a checkpoint where it goes on.
+    stop: ends the run; the checkpoints are written then too.
+    view: that shows it.
+
+  Raises:
+    UserError: something is wrong with the environment or the checkpoint.
+  """
+  limit_threads(1)
+  # For environments and conditions that draw from the global generators.
+  tf.random.set_seed(derive_seed(config.seed, "tensorflow"))
+  np.random.seed(derive_seed(config.seed, "numpy"))  # noqa: NPY002
+  environment = make_event_environment(config)
+  spec = make_environment_spec(environment)
+  environment.close()
+  with ReplayServer(config, make_row_codec(spec), run.run_id, run.replay_checkpoint, inline=True) as server:
+    keeper = Keeper(server, run.path)
+    # Blocks are drawn when they are due, so that they hold everything that was collected before them.
+    manifest = dataclasses.replace(
+      server.manifest,
+      config=dataclasses.replace(config, learner=dataclasses.replace(config.learner, prefetch=False)),
+    )
+    connection, seed = server.connection, config.seed
+    roles = _Roles(
+      learner=Learner(connection, manifest, spec, derive_seed(seed, "learner"), stop, run.checkpoints),
+      worker=RolloutWorker(connection, manifest, "actor_0", 0, derive_seed(seed, "actor"), stop),
+      evaluator=Evaluator(connection, manifest, derive_seed(seed, "evaluator"), stop, run.checkpoints / "policy"),
+    )
+    steps_before = connection.info()[config.replay.default.name].rate_limiter_info.insert_stats.completed
+    try:
+      _take_turns(roles, config, keeper, view, stop, steps_before)
+    except Stopped:
+      pass
+    finally:
+      roles.learner.close()
+      roles.worker.close()
+    return keeper.finish(roles.heartbeats(ended=True))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Roles:
+  learner: Learner
+  worker: RolloutWorker
+  evaluator: Evaluator
+
+  def heartbeats(self, ended: bool = False) -> list[Heartbeat]:
+    """What roles in processes of their own would have sent."""
+    host, pid = socket.gethostname(), os.getpid()
+    return [
+      Heartbeat("learner", "learner", host, pid, self.learner.describe_state(), ended, self.learner.metrics()),
+      Heartbeat("actor_0", "actor", host, pid, self.worker.state, ended, self.worker.metrics()),
+      Heartbeat("evaluator", "evaluator", host, pid, self.evaluator.state, ended, self.evaluator.metrics()),
+    ]
+
+
+def _take_turns(
+  roles: _Roles, config: RunConfig, keeper: Keeper, view: RunView, stop: threading.Event, steps_before: int
+) -> None:
+  """Collects until a block of updates is due, does it, evaluates when that is due, and so on."""
+  learner, worker = roles.learner, roles.worker
+  warm_up = config.replay.default.min_size
+  steps_per_update = config.replay.environment_steps_per_update or _STEPS_PER_UPDATE
+  block, period = config.learner.updates_per_block, config.evaluator.period_updates
+  ticked = -TICK_SECONDS
+  while not stop.is_set():
+    steps = steps_before + worker.environment_steps
+    evaluated = False
+    if (steps - warm_up) / steps_per_update - learner.gradient_steps >= block:
+      worker.flush()
+      before = learner.gradient_steps
+      learner.step()
+      if config.evaluator.enabled and before // period != learner.gradient_steps // period:
+        learner.publish()
+        evaluated = roles.evaluator.step()
+    else:
+      worker.step()
+    # Besides by the clock, the status is made where the run may end: after an evaluation and at its budget.
+    if evaluated or steps >= config.environment_steps or time.monotonic() - ticked > TICK_SECONDS:
+      ticked = time.monotonic()
+      status = keeper.tick(roles.heartbeats())
+      view.update(status)
+      if status.finished:
+        return

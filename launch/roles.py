@@ -1,0 +1,152 @@
+"""The roles as functions: each takes an address and builds what its room offers; the same for every way to run."""
+
+import os
+import pathlib
+import threading
+import time
+
+import tensorflow as tf
+
+from actors.evaluator import Evaluator
+from actors.worker import RolloutWorker
+from configs import RunConfig, UserError
+from configs.seeding import derive_seed
+from environments import make_environment_spec, make_event_environment
+from launch.process import RoleProcess
+from launch.run_directory import RunDirectory
+from learner.learner import Learner
+from replay_server.codec import RowCodec
+from replay_server.connection import Connection, Stopped
+from replay_server.keeper import Keeper
+from replay_server.layout import make_row_codec
+from replay_server.lifeline import Lifeline
+from replay_server.manifest import Manifest, read_manifest
+from replay_server.server import ReplayServer
+
+CONNECT_TIMEOUT_SECONDS = 60.0
+_POLL_SECONDS = 0.2
+
+
+def row_codec(config: RunConfig) -> RowCodec:
+  """The row layout of a run, from its environment.
+
+  Raises:
+    UserError: the environment or an event cannot be made.
+  """
+  environment = make_event_environment(config)
+  try:
+    return make_row_codec(make_environment_spec(environment))
+  finally:
+    environment.close()
+
+
+def serve(process: RoleProcess, config: RunConfig, run: RunDirectory, port: int) -> None:
+  """The server role: tables, status, record and checkpoints, until the run ends.
+
+  Raises:
+    UserError: the port is in use, or the checkpoint is not this run's.
+  """
+  limit_threads(1)
+  with ReplayServer(config, row_codec(config), run.run_id, run.replay_checkpoint, port) as server:
+    print(f"Serving run {run.run_id} on port {server.address.rpartition(':')[2]}.", flush=True)
+    status = Keeper(server, run.path).run(process.stop)
+    print(f"Run {run.run_id} ended: {status.phase}.", flush=True)
+
+
+def join(
+  address: str, stop: threading.Event, timeout_seconds: float = CONNECT_TIMEOUT_SECONDS
+) -> tuple[Connection, Manifest]:
+  """Connects to a server and reads what run it holds.
+
+  Raises:
+    UserError: no server answers there, it is none of ours, or its run is inline.
+    Stopped: told to stop while waiting.
+  """
+  connection = Connection(address)
+  deadline = time.monotonic() + timeout_seconds
+  connection.wait_until_up(timeout_seconds, stop)
+  while (manifest := read_manifest(connection)) is None:
+    if time.monotonic() > deadline:
+      raise UserError(f"The server at {address} holds no run after {timeout_seconds:g} s: see its log.")
+    if stop.wait(_POLL_SECONDS):
+      raise Stopped("Stopped while waiting for the run's manifest.")
+  if manifest.inline:
+    raise UserError(
+      f"Run {manifest.run_id} at {address} is an inline run, which nobody can join: start it without --inline."
+    )
+  return connection, manifest
+
+
+def learn(process: RoleProcess, address: str, run_root: pathlib.Path, run: RunDirectory | None = None) -> None:
+  """The learner role.
+
+  Args:
+    process: of the role.
+    address: of the server.
+    run_root: below which runs lie, for a learner on another machine than the server.
+    run: the run's directory, if it is known.
+
+  Raises:
+    UserError: no server, or another run's checkpoint.
+    ServerLost: the server does not answer.
+  """
+  limit_threads(max(1, (os.cpu_count() or 1) // 2))
+  connection, manifest = join(address, process.stop)
+  directory = run or RunDirectory(run_root / manifest.config.name / manifest.run_id)
+  environment = make_event_environment(manifest.config)
+  spec = make_environment_spec(environment)
+  environment.close()
+  manifest.check_codec(make_row_codec(spec))
+  seed = derive_seed(manifest.config.seed, "learner")
+  learner = Learner(connection, manifest, spec, seed, process.stop, directory.checkpoints)
+  lifeline = Lifeline(
+    connection, "learner", process.name, process.stop, process.server_lost, learner.metrics, learner.describe_state
+  )
+  with lifeline:
+    learner.run()
+
+
+def act(process: RoleProcess, address: str, index: int) -> None:
+  """The rollout worker role; `index` tells its seed and its exploration rate.
+
+  Raises:
+    UserError: no server, no such environment here, or one that produces what cannot be stored.
+    ServerLost: the server does not answer.
+  """
+  limit_threads(1)
+  connection, manifest = join(address, process.stop)
+  seed = derive_seed(manifest.config.seed, "actor", index)
+  worker = RolloutWorker(connection, manifest, process.name, index, seed, process.stop)
+  lifeline = Lifeline(
+    connection, "actor", process.name, process.stop, process.server_lost, worker.metrics, lambda: worker.state
+  )
+  with lifeline:
+    worker.run()
+
+
+def evaluate(process: RoleProcess, address: str, run: RunDirectory | None = None) -> None:
+  """The evaluator role; with `run` it keeps the best policy there.
+
+  Raises:
+    UserError: no server, or no such environment here.
+    ServerLost: the server does not answer.
+  """
+  limit_threads(1)
+  connection, manifest = join(address, process.stop)
+  seed = derive_seed(manifest.config.seed, "evaluator")
+  policies = run.checkpoints / "policy" if run is not None else None
+  evaluator = Evaluator(connection, manifest, seed, process.stop, policies)
+  lifeline = Lifeline(
+    connection, "evaluator", process.name, process.stop, process.server_lost, evaluator.metrics, lambda: evaluator.state
+  )
+  with lifeline:
+    evaluator.run()
+
+
+def limit_threads(count: int) -> None:
+  """TensorFlow threads of this process: roles share the machine's cores, and small networks gain nothing from more."""
+  try:
+    tf.config.threading.set_intra_op_parallelism_threads(count)
+    tf.config.threading.set_inter_op_parallelism_threads(2)
+  except RuntimeError:
+    pass  # TensorFlow has begun to run in this process, as in a notebook: its settings stand.

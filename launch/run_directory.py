@@ -1,0 +1,128 @@
+"""The run directory: runs/<experiment>/<run_id>/, and what lies where in it."""
+
+import dataclasses
+import datetime as dt
+import importlib.metadata
+import json
+import pathlib
+import secrets
+
+from configs import RunConfig, UserError, from_json, to_json
+from replay_server.manifest import LIBRARIES
+
+
+@dataclasses.dataclass(frozen=True)
+class RunDirectory:
+  """Paths of one run.
+
+  Attributes:
+    path: of the directory; its name is the run id.
+  """
+
+  path: pathlib.Path
+
+  @property
+  def run_id(self) -> str:
+    """The run's id."""
+    return self.path.name
+
+  @property
+  def config(self) -> pathlib.Path:
+    """The config as JSON."""
+    return self.path / "config.json"
+
+  @property
+  def checkpoints(self) -> pathlib.Path:
+    """Holds learner/, policy/ and replay/."""
+    return self.path / "checkpoints"
+
+  @property
+  def replay_checkpoint(self) -> pathlib.Path:
+    """The server's own directory of checkpoints."""
+    return self.checkpoints / "replay"
+
+  @property
+  def logs(self) -> pathlib.Path:
+    """What each role printed, and why it failed if it did."""
+    return self.path / "logs"
+
+  @property
+  def videos(self) -> pathlib.Path:
+    """Recorded episodes."""
+    return self.path / "videos"
+
+  def read_config(self) -> RunConfig:
+    """The run's config.
+
+    Raises:
+      UserError: this is no run directory.
+    """
+    if not self.config.is_file():
+      raise UserError(f"{self.path} is not a run directory (it has no config.json): name one below runs/.")
+    return from_json(self.config.read_text())
+
+
+def create_run_directory(config: RunConfig, root: pathlib.Path) -> RunDirectory:
+  """Makes a new run's directory below `root`, with its config and the versions that it runs with.
+
+  Raises:
+    UserError: it cannot be written.
+  """
+  now = dt.datetime.now(dt.timezone.utc).strftime("%Y%m%d-%H%M%S")
+  run = RunDirectory((root / config.name / f"{now}-{secrets.token_hex(2)}").resolve())
+  try:
+    run.logs.mkdir(parents=True)
+    run.config.write_text(to_json(config))
+    (run.path / "versions.txt").write_text(
+      "".join(f"{name}=={importlib.metadata.version(name)}\n" for name in LIBRARIES)
+    )
+  except OSError as error:
+    raise UserError(
+      f"The run directory {run.path} cannot be written ({error.strerror}): choose another with --run_root."
+    ) from None
+  return run
+
+
+def open_run_directory(path: str) -> RunDirectory:
+  """An earlier run's directory, to go on with.
+
+  Raises:
+    UserError: it is no run directory, or its tables were never checkpointed.
+  """
+  run = RunDirectory(pathlib.Path(path).resolve())
+  run.read_config()
+  if not run.replay_checkpoint.is_dir() or not any(run.replay_checkpoint.iterdir()):
+    raise UserError(
+      f"Run {run.run_id} ended before its tables were checkpointed, so it cannot be resumed: start it anew."
+    )
+  run.logs.mkdir(exist_ok=True)
+  return run
+
+
+@dataclasses.dataclass(frozen=True)
+class Failure:
+  """Why a role failed.
+
+  Attributes:
+    role: its process's name.
+    sentence: for people.
+    exit_code: of the process.
+  """
+
+  role: str
+  sentence: str
+  exit_code: int
+
+
+def write_failure(logs: pathlib.Path, failure: Failure) -> None:
+  """Leaves a failure where the launcher finds it."""
+  (logs / f"{failure.role}.failure.json").write_text(json.dumps(dataclasses.asdict(failure)))
+
+
+def take_failures(logs: pathlib.Path) -> list[Failure]:
+  """The failures of a run's roles, oldest first; they are removed, so that a resumed run starts without."""
+  paths = sorted(logs.glob("*.failure.json"), key=lambda path: path.stat().st_mtime)
+  failures = [Failure(**json.loads(path.read_text())) for path in paths]
+  for path in paths:
+    path.unlink()
+  return failures

@@ -1,0 +1,116 @@
+"""A local run: one program of a server, a learner, workers and an evaluator, watched from here."""
+
+import pathlib
+import threading
+
+import portpicker
+
+from configs import RunConfig, UserError
+from launch import program
+from launch.failures import RunFailed
+from launch.finish import Outcome, finish
+from launch.inline import run_inline
+from launch.process import stop_on_signals
+from launch.roles import row_codec
+from launch.run_directory import RunDirectory, create_run_directory, open_run_directory, take_failures
+from launch.view import RunView
+from replay_server import layout
+from replay_server.connection import Connection, ServerLost
+from replay_server.keeper import read_status
+from replay_server.memory import check_memory
+from replay_server.messages import decode_text
+from replay_server.monitor import parse_status
+from replay_server.server import check_port
+from replay_server.status import RunStatus
+
+_POLL_SECONDS = 0.5
+
+
+def train(
+  config: RunConfig | None = None,
+  *,
+  run_root: pathlib.Path = pathlib.Path("runs"),
+  resume: str = "",
+  port: int = 0,
+  inline: bool = False,
+  quiet: bool = False,
+) -> Outcome:
+  """Runs until solved, until the budget is used up, or until interrupted.
+
+  Args:
+    config: of the run; None takes the config of the run that is resumed.
+    run_root: below which a new run's directory is made.
+    resume: the directory of a run to go on with; empty for a new one.
+    port: of the server; 0 takes a free one.
+    inline: everything in this process, with an exact number of environment steps for each gradient step.
+    quiet: show nothing while it runs.
+
+  Raises:
+    UserError: something is wrong with the config, the environment, the port or the machine.
+    RunFailed: a role failed while the run went on.
+  """
+  check_port(port)
+  earlier = open_run_directory(resume) if resume else None
+  if config is None:
+    if earlier is None:
+      raise UserError("There is nothing to train: give a config, or a run to resume.")
+    config = earlier.read_config()
+  memory = check_memory(config, row_codec(config))
+  run = earlier or create_run_directory(config, run_root)
+  with RunView(quiet=quiet) as view:
+    if not quiet:
+      view.message(f"Run {run.run_id} in {run.path}")
+      view.message(memory)
+    status = _run_inline(config, run, view) if inline else _run_program(config, run, view, port)
+    view.update(status)
+  return finish(status, run)
+
+
+def _run_inline(config: RunConfig, run: RunDirectory, view: RunView) -> RunStatus:
+  with stop_on_signals() as stop:
+    return run_inline(config, run, stop, view)
+
+
+def _run_program(config: RunConfig, run: RunDirectory, view: RunView, port: int) -> RunStatus:
+  address = f"localhost:{port or portpicker.pick_unused_port()}"
+  view.message(f"Server at {address}; more workers join with: slipstream attach --server={address} --actors=1")
+  view.waiting("starting the server, the learner, the workers and the evaluator ...")
+
+  def on_interrupt() -> None:
+    view.message("Stopping: the server and the learner write their checkpoints (Ctrl-C again kills them without).")
+
+  with program.launched(program.build_program(config, run, address), run, on_interrupt) as manager:
+    done = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(address, view, done), name="view", daemon=True)
+    watcher.start()
+    manager.wait(raise_error=False)
+    done.set()
+    watcher.join(timeout=5)
+  failures = take_failures(run.logs)
+  if failures:
+    raise RunFailed(f"{failures[0].role}: {failures[0].sentence} (Logs: {run.logs})", failures[0].exit_code)
+  status = read_status(run.path)
+  if status is None:
+    raise RunFailed(f"The run ended before it began: see the logs in {run.logs}.", 1)
+  return status
+
+
+def read_live_status(connection: Connection) -> RunStatus | None:
+  """What the status table of a running server says; None where nothing was written yet.
+
+  Raises:
+    ServerLost: the server does not answer.
+  """
+  columns = connection.read(layout.STATUS, "reading the run's status")
+  return None if columns is None else parse_status(decode_text(columns[0]))
+
+
+def _watch(address: str, view: RunView, done: threading.Event) -> None:
+  connection = Connection(address)
+  while not done.wait(_POLL_SECONDS):
+    try:
+      status = read_live_status(connection)
+    except ServerLost:
+      continue  # Not up yet, or gone: the roles' own watchdogs say which.
+    if status is not None and not done.is_set():
+      view.update(status)

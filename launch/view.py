@@ -1,0 +1,426 @@
+"""What a person sees while a run goes on: a live panel on a terminal, a line now and then in a log."""
+
+import collections
+import dataclasses
+import itertools
+import math
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.live import Live
+from rich.measure import Measurement
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from replay_server.status import Phase, RoleStatus, RunStatus, TableStatus
+
+PHASE_WORDS: dict[Phase, str] = {
+  "running": "running",
+  "solved": "solved",
+  "exhausted": "budget used up",
+  "stopping": "stopping",
+}
+PLAIN_LINE_LENGTH = 160  # characters
+
+# Beyond so many actors a line each would push the rest off the screen.
+_MAX_ACTOR_LINES = 8
+_PHASE_STYLES: dict[Phase, str] = {
+  "running": "cyan",
+  "solved": "bold green",
+  "exhausted": "yellow",
+  "stopping": "yellow",
+}
+_LABEL_WIDTH = 9
+_BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+def format_duration(seconds: float) -> str:
+  """Seconds as "45 s", "2 min 03 s", "1 h 02 min" or "3 d 04 h"."""
+  whole = max(0, int(seconds))
+  minutes, hours, days = whole // 60, whole // 3600, whole // 86400
+  if days:
+    return f"{days} d {hours % 24:02d} h"
+  if hours:
+    return f"{hours} h {minutes % 60:02d} min"
+  return f"{minutes} min {whole % 60:02d} s" if minutes else f"{whole} s"
+
+
+def format_number(value: float | None) -> str:
+  """A measured value in few characters; "-" for None."""
+  if value is None:
+    return "-"
+  return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.3g}"
+
+
+def format_rate(per_second: float) -> str:
+  """A rate per second, with a decimal where it is small."""
+  return f"{per_second:,.0f}" if per_second >= 10 or per_second == 0 else f"{per_second:.1f}"
+
+
+def _compact(count: int) -> str:
+  if count < 100_000:
+    return f"{count:,}"
+  # Half a unit before the next one, rounding would show 1,000 of the smaller.
+  if count < 999_500:
+    return f"{count / 1e3:.0f}k"
+  return f"{count / 1e6:.2f}M" if count < 999_995_000 else f"{count / 1e9:,.2f}B"
+
+
+def sparkline(values: Sequence[float], width: int) -> str:
+  """`values` as a line of at most `width` blocks, between their least and their greatest.
+
+  Where there are more values than blocks, a block is the mean of its share. Values that are not finite are left out.
+  """
+  finite = [value for value in values if math.isfinite(value)]
+  if not finite or width < 1:
+    return ""
+  count = min(width, len(finite))
+  edges = [index * len(finite) // count for index in range(count + 1)]
+  means = [math.fsum(finite[start:end]) / (end - start) for start, end in itertools.pairwise(edges)]
+  low, high = min(means), max(means)
+  scale = (len(_BLOCKS) - 1) / (high - low) if high > low else 0.0
+  return "".join(_BLOCKS[round((mean - low) * scale)] for mean in means)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Flow:
+  """Short texts side by side, on as many lines as the width asks for; none is broken."""
+
+  items: Sequence[Text]
+
+  def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+    line = Text()
+    for item in self.items:
+      if line and line.cell_len + 3 + item.cell_len > options.max_width:
+        yield line
+        line = Text()
+      line = Text("   ").join([line, item]) if line else item.copy()
+      line.no_wrap, line.overflow = True, "ellipsis"
+    yield line
+
+  def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+    return Measurement(1, options.max_width)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Curve:
+  """A sparkline as wide as there is room, with its range."""
+
+  values: Sequence[float]
+
+  def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+    finite = [value for value in self.values if math.isfinite(value)]
+    noun = "evaluation" if len(self.values) == 1 else "evaluations"
+    label = (
+      f"  {format_number(min(finite))} to {format_number(max(finite))} in {len(self.values)} {noun}" if finite else ""
+    )
+    blocks = sparkline(finite, options.max_width - len(label))
+    yield Text.assemble((blocks, "cyan"), (label, "dim"), no_wrap=True, overflow="ellipsis")
+
+  def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+    return Measurement(1, options.max_width)
+
+
+def render_waiting(text: str) -> RenderableType:
+  """What is shown before there is a status, as "starting the server ..."."""
+  return Spinner("dots", Text(text), style="cyan")
+
+
+def render(status: RunStatus) -> RenderableType:
+  """The panel of one status, for 80 columns and wider."""
+  lines = Table.grid(padding=(0, 1), expand=True)
+  lines.add_column(width=_LABEL_WIDTH, style="dim", no_wrap=True)
+  lines.add_column(ratio=1)
+  lines.add_row("progress", _progress(status))
+  lines.add_row("", _Flow(_pace(status)))
+  lines.add_row("learner", _Flow(_learner(status)))
+  lines.add_row("returns", _Flow(_returns(status)))
+  if status.evaluations:
+    lines.add_row("", _Curve([evaluation.mean_return for evaluation in status.evaluations]))
+  parts: list[RenderableType] = [_header(status), Padding(lines, (1, 0, 0, 0))]
+  if status.tables:
+    parts.append(Padding(_tables(status.tables), (1, 0, 0, 0)))
+  if status.roles:
+    parts.append(Padding(_roles(status.roles), (1, 0, 0, 0)))
+  title = Text(status.name, style="bold")
+  return Panel(Group(*parts), title=title, title_align="left", border_style=_PHASE_STYLES[status.phase], padding=(0, 1))
+
+
+def _header(status: RunStatus) -> RenderableType:
+  header = Table.grid(padding=(0, 1), expand=True)
+  header.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
+  header.add_column(justify="right", no_wrap=True)
+  phase = (PHASE_WORDS[status.phase], _PHASE_STYLES[status.phase])
+  header.add_row(
+    Text(f"run {status.run_id}", style="dim"),
+    Text.assemble(phase, f"  {format_duration(status.wall_seconds)}"),
+  )
+  return header
+
+
+def _progress(status: RunStatus) -> RenderableType:
+  row = Table.grid(padding=(0, 2), expand=True)
+  row.add_column(ratio=1)
+  row.add_column(justify="right", no_wrap=True)
+  steps = f"{status.environment_steps:,} / {status.environment_steps_budget:,} steps"
+  row.add_row(_bar(status.environment_steps, status.environment_steps_budget), f"{steps} ({_share(status):.0%})")
+  return row
+
+
+def _share(status: RunStatus) -> float:
+  return min(1.0, status.environment_steps / max(1, status.environment_steps_budget))
+
+
+def _bar(completed: int, total: int) -> ProgressBar:
+  return ProgressBar(
+    total=max(1, total),
+    completed=min(completed, max(1, total)),
+    complete_style="cyan",
+    finished_style="cyan",
+  )
+
+
+def _pace(status: RunStatus) -> list[Text]:
+  items = [
+    _fact(format_rate(status.environment_steps_per_second), "steps/s"),
+    _fact(f"{status.episodes:,}", "episode" if status.episodes == 1 else "episodes"),
+  ]
+  left = status.environment_steps_budget - status.environment_steps
+  if status.phase == "running" and left > 0 and status.environment_steps_per_second > 0:
+    items.append(Text(f"budget lasts {format_duration(left / status.environment_steps_per_second)}", style="dim"))
+  return items
+
+
+def _fact(value: str, unit: str) -> Text:
+  return Text.assemble((value, "bold"), (f" {unit}", "dim"))
+
+
+def _metric(name: str, value: float | None) -> Text:
+  # A loss that is not finite is what a person must not overlook.
+  broken = value is not None and not math.isfinite(value)
+  return Text.assemble((f"{name} ", "dim"), (format_number(value), "bold red" if broken else "bold"))
+
+
+def _learner(status: RunStatus) -> list[Text]:
+  names = sorted(status.learner, key=lambda name: (name != "loss", name))
+  return [
+    _fact(f"{status.gradient_steps:,}", f"gradient steps, {format_rate(status.gradient_steps_per_second)}/s"),
+    _metric("policy version", status.policy_version),
+    *(_metric(name.replace("_", " "), status.learner[name]) for name in names),
+  ]
+
+
+def _returns(status: RunStatus) -> list[Text]:
+  last = status.evaluations[-1] if status.evaluations else None
+  items = [_metric("train", status.train_return), _metric("evaluator", last.mean_return if last else None)]
+  if status.train_length is not None:
+    items.append(_metric("episode length", status.train_length))
+  if status.solved_evaluations > 0:
+    streak = f"solved {status.solved_streak}/{status.solved_evaluations} in a row"
+    items.append(Text(streak, style="bold green" if status.solved_streak else "dim"))
+  return items
+
+
+def _tables(tables: Iterable[TableStatus]) -> RenderableType:
+  grid = Table(box=None, expand=True, padding=(0, 1), pad_edge=False, header_style="dim")
+  grid.add_column("table", no_wrap=True, overflow="ellipsis", max_width=24)
+  grid.add_column("filled", ratio=1)
+  for header in ("size / capacity", "inserts/s", "samples/s"):
+    grid.add_column(header, justify="right", no_wrap=True)
+  for table in tables:
+    grid.add_row(
+      table.name,
+      _bar(table.size, table.capacity),
+      f"{_compact(table.size)} / {_compact(table.capacity)}",
+      format_rate(table.inserts_per_second),
+      format_rate(table.samples_per_second),
+      style="" if table.size else "yellow",
+    )
+  return grid
+
+
+def _roles(roles: Sequence[RoleStatus]) -> RenderableType:
+  grid = Table.grid(padding=(0, 2), expand=True)
+  grid.add_column(no_wrap=True, overflow="ellipsis", max_width=32)
+  several_hosts = len({role.host for role in roles}) > 1
+  if several_hosts:
+    grid.add_column(style="dim", no_wrap=True, overflow="ellipsis", max_width=20)
+  grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
+  actors = [role for role in roles if role.role == "actor"]
+  summed = len(actors) > _MAX_ACTOR_LINES
+  shown = [role for role in roles if role.role != "actor" or not (summed and role.alive)]
+  for role in shown[: 2 * _MAX_ACTOR_LINES]:
+    grid.add_row(_role_name(role), *([role.host] if several_hosts else []), _role_state(role))
+  if summed:
+    alive = [actor for actor in actors if actor.alive]
+    name = Text.assemble(("● ", "green"), f"{len(alive)} of {len(actors)} actors")
+    grid.add_row(name, *([""] if several_hosts else []), _Flow(_state_counts(alive)))
+  if len(shown) > 2 * _MAX_ACTOR_LINES:
+    grid.add_row(Text(f"  and {len(shown) - 2 * _MAX_ACTOR_LINES} more", style="red"))
+  return grid
+
+
+def _role_name(role: RoleStatus) -> Text:
+  return Text.assemble(("● ", "green") if role.alive else ("✗ ", "bold red"), (role.name, "" if role.alive else "red"))
+
+
+def _role_state(role: RoleStatus) -> Text:
+  if role.alive:
+    return Text(role.state)
+  return Text(f"not heard for {format_duration(role.seconds_since_heartbeat)} (last: {role.state})", style="red")
+
+
+def _state_counts(actors: Iterable[RoleStatus]) -> list[Text]:
+  """How many actors are in each state, the commonest first; a state of one or two names them."""
+  by_state: dict[str, list[str]] = collections.defaultdict(list)
+  for actor in actors:
+    by_state[actor.state].append(actor.name)
+  ordered = sorted(by_state.items(), key=lambda item: -len(item[1]))
+  items = []
+  for state, names in ordered[:4]:
+    who = f" ({', '.join(names)})" if len(names) <= 2 else ""
+    items.append(Text(f"{len(names)} {state}{who}"))
+  others = sum(len(names) for _, names in ordered[4:])
+  return [*items, Text(f"{others} in other states", style="dim")] if others else items
+
+
+def plain_line(status: RunStatus) -> str:
+  """The essentials in one line of ASCII, at most `PLAIN_LINE_LENGTH` characters; what does not fit is left out."""
+  parts = [
+    f"{PHASE_WORDS[status.phase]} {format_duration(status.wall_seconds)}",
+    f"env {status.environment_steps:,}/{_compact(status.environment_steps_budget)} "
+    f"{format_rate(status.environment_steps_per_second)}/s",
+    f"learner {status.gradient_steps:,} {format_rate(status.gradient_steps_per_second)}/s",
+    _plain_returns(status),
+  ]
+  dead = [role.name for role in status.roles if not role.alive]
+  if dead:
+    parts.append(f"not heard: {dead[0]}" + (f" and {len(dead) - 1} more" if len(dead) > 1 else ""))
+  if "loss" in status.learner:
+    parts.append(f"loss {format_number(status.learner['loss'])}")
+  parts += [f"{table.name} {_compact(table.size)}" for table in status.tables]
+  line = parts[0]
+  for part in parts[1:]:
+    if len(line) + 3 + len(part) > PLAIN_LINE_LENGTH:
+      break
+    line += f" | {part}"
+  return line
+
+
+def _plain_returns(status: RunStatus) -> str:
+  last = status.evaluations[-1].mean_return if status.evaluations else None
+  returns = f"return train {format_number(status.train_return)} eval {format_number(last)}"
+  if status.solved_evaluations > 0:
+    returns += f" solved {status.solved_streak}/{status.solved_evaluations}"
+  return returns
+
+
+class RunView:
+  """Shows a run to a person, as well as the place it prints to allows.
+
+      with RunView() as view:
+        view.waiting("starting the server ...")
+        while not status.finished:
+          view.update(status)
+
+  On a terminal one panel is redrawn in place and its last frame stays. Elsewhere `plain_line` is printed at the first
+  status, when the phase changes, and every `period_seconds`.
+  """
+
+  def __init__(
+    self,
+    console: Console | None = None,
+    quiet: bool = False,
+    period_seconds: float = 10.0,
+    clock: Callable[[], float] = time.monotonic,
+  ):
+    """Makes a view; nothing is shown yet.
+
+    Args:
+      console: where to; standard output where None.
+      quiet: show nothing but messages.
+      period_seconds: between two plain lines.
+      clock: seconds, of any origin.
+    """
+    # Bound to today's standard output: Launchpad's own prints are redirected while a run goes on.
+    self._console = console or Console(file=sys.stdout)
+    self._quiet = quiet
+    self._period_seconds = period_seconds
+    self._clock = clock
+    self._live: Live | None = None
+    self._shown: RunStatus | None = None
+    self._shown_at = -math.inf
+
+  def __enter__(self) -> "RunView":
+    return self
+
+  def __exit__(
+    self,
+    kind: type[BaseException] | None,
+    error: BaseException | None,
+    traceback: TracebackType | None,
+  ) -> None:
+    self.close()
+
+  def waiting(self, text: str) -> None:
+    """Shows what is waited for while there is no status."""
+    if self._quiet:
+      return
+    if self._redraws:
+      self._draw(render_waiting(text))
+    else:
+      self.message(text)
+
+  def update(self, status: RunStatus) -> None:
+    """Shows a newer status; call it as often as there is one."""
+    if self._quiet:
+      return
+    if self._redraws:
+      self._draw(render(status))
+      self._shown = status
+    elif self._is_due(status):
+      self.message(plain_line(status))
+      self._shown, self._shown_at = status, self._clock()
+
+  def message(self, text: str) -> None:
+    """Prints a text, above the panel where there is one."""
+    # Soft wrap: a line of a log or a path to copy stays one line.
+    self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+  def close(self) -> None:
+    """Ends the live panel and leaves its last frame; may be called twice."""
+    if self._live is None:
+      return
+    # A spinner that waits for something that never came is no last word.
+    self._live.transient = self._shown is None
+    self._live.stop()
+    self._live = None
+
+  @property
+  def _redraws(self) -> bool:
+    console = self._console
+    # The panel needs block characters; with another encoding printing them would raise.
+    return console.is_terminal and not console.is_dumb_terminal and console.encoding.startswith("utf")
+
+  def _is_due(self, status: RunStatus) -> bool:
+    changed = self._shown is None or self._shown.phase != status.phase
+    return changed or self._clock() - self._shown_at >= self._period_seconds
+
+  def _draw(self, renderable: RenderableType) -> None:
+    if self._live is None:
+      self._live = Live(
+        console=self._console,
+        refresh_per_second=4,
+        redirect_stdout=False,
+        # Rich would print it to the console: right on the same screen, wrong where it goes to a file.
+        redirect_stderr=sys.stderr.isatty(),
+      )
+      self._live.start()
+    self._live.update(renderable)

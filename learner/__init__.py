@@ -1,0 +1,1 @@
+"""The learner and the only reader of transitions."""

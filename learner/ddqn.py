@@ -1,0 +1,79 @@
+"""Double DQN: several updates in one TensorFlow call."""
+
+import sonnet as snt
+import tensorflow as tf
+from acme import specs
+
+from configs import LearnerConfig, NetworkConfig
+from learner.losses import double_q_learning
+from networks import make_q_network
+from replay_server.codec import RowCodec
+
+
+class DoubleDqn:
+  """Online and target network, Adam, and the update of both.
+
+  Attributes:
+    online: the network that is learned, and published.
+    checkpointed: name -> everything that a checkpoint must hold.
+  """
+
+  def __init__(
+    self, spec: specs.EnvironmentSpec, codec: RowCodec, network: NetworkConfig, config: LearnerConfig, seed: int
+  ):
+    """Makes the networks.
+
+    Args:
+      spec: of the environment; actions are discrete.
+      codec: of the rows.
+      network: their shape.
+      config: of the learner.
+      seed: of their initial weights.
+    """
+    self._codec = codec
+    self._config = config
+    self.online = make_q_network(spec, network, seed)
+    self._target = make_q_network(spec, network, seed)
+    self._optimizer = snt.optimizers.Adam(config.learning_rate)
+    # Adam makes its moments at the first step, which a checkpoint that is restored before it needs.
+    self._optimizer._initialize(self.online.trainable_variables)
+    self.checkpointed = {"online": self.online, "target": self._target, "optimizer": self._optimizer}
+
+  @tf.function
+  def update_block(self, rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """One update a batch, in turn.
+
+    Args:
+      rows: float32 [K, batch, width], packed.
+
+    Returns:
+      (loss [K], mean_q [K], td_errors [K, batch]), float32.
+    """
+    updates = rows.shape[0]
+    losses = tf.TensorArray(tf.float32, updates)
+    mean_qs = tf.TensorArray(tf.float32, updates)
+    td_errors = tf.TensorArray(tf.float32, updates)
+    for index in tf.range(updates):
+      loss, mean_q, td_error = self._update(rows[index])
+      losses = losses.write(index, loss)
+      mean_qs = mean_qs.write(index, mean_q)
+      td_errors = td_errors.write(index, td_error)
+    return losses.stack(), mean_qs.stack(), td_errors.stack()
+
+  @tf.autograph.experimental.do_not_convert
+  def _update(self, rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    batch = self._codec.unpack_tf(rows)
+    q_t_value = self._target(batch["next_observation"])
+    q_t_selector = self.online(batch["next_observation"])
+    with tf.GradientTape() as tape:
+      q_tm1 = self.online(batch["observation"])
+      td_error = double_q_learning(
+        q_tm1, batch["action"], batch["reward"], self._config.discount * batch["discount"], q_t_value, q_t_selector
+      )
+      loss = tf.reduce_mean(0.5 * tf.square(td_error))
+    gradients = tape.gradient(loss, self.online.trainable_variables)
+    self._optimizer.apply(gradients, self.online.trainable_variables)
+    rate = self._config.target_update_rate
+    for target, online in zip(self._target.trainable_variables, self.online.trainable_variables, strict=True):
+      target.assign_add(rate * (online - target))
+    return loss, tf.reduce_mean(tf.gather(q_tm1, batch["action"], batch_dims=1)), td_error

@@ -1,0 +1,200 @@
+"""The learner: draws blocks, updates, publishes, checkpoints."""
+
+import json
+import math
+import pathlib
+import threading
+import time
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+from acme import core, specs
+
+from configs import UserError
+from learner.ddqn import DoubleDqn
+from learner.sampler import StratifiedSampler
+from networks import flatten_weights
+from replay_server.connection import Connection, Stopped
+from replay_server.manifest import Manifest
+from replay_server.policy import PolicyPublisher, PolicySnapshot, PolicySource, save_snapshot
+
+_OWNER_FILE = "owner.json"
+
+
+class Learner(core.Learner):
+  """One algorithm on one stratified sampler.
+
+  Attributes:
+    gradient_steps: taken, over restarts.
+    policy_version: the last published, over restarts.
+    state: what it does or waits for, for people.
+  """
+
+  def __init__(
+    self,
+    connection: Connection,
+    manifest: Manifest,
+    spec: specs.EnvironmentSpec,
+    seed: int,
+    stop: threading.Event,
+    checkpoint_dir: pathlib.Path,
+  ):
+    """Makes the learner, from its checkpoint if there is one, and publishes its policy.
+
+    Args:
+      connection: to the server.
+      manifest: of the run.
+      spec: of the environment.
+      seed: of the initial weights.
+      stop: ends a wait for transitions.
+      checkpoint_dir: `learner/` and `policy/` go below it.
+
+    Raises:
+      UserError: the checkpoint is another run's, or there is no such device.
+      ServerLost: the server does not answer.
+    """
+    config = manifest.config
+    self._config = config
+    self._run_id = manifest.run_id
+    self._stop = stop
+    self._policy_path = checkpoint_dir / "policy" / "latest.npz"
+    self._device = choose_device(config.learner.device)
+    with tf.device(self._device):
+      self._algorithm = DoubleDqn(spec, manifest.codec, config.network, config.learner, seed)
+    self._sampler = StratifiedSampler(connection, config, manifest.codec, stop)
+    self._publisher = PolicyPublisher(connection)
+    self._counters = {
+      "gradient_steps": tf.Variable(0, dtype=tf.int64),
+      "policy_version": tf.Variable(0, dtype=tf.int64),
+    }
+    self._checkpoint = tf.train.Checkpoint(**self._algorithm.checkpointed, **self._counters)
+    directory = checkpoint_dir / "learner"
+    self._checkpoints = tf.train.CheckpointManager(self._checkpoint, str(directory), max_to_keep=2)
+    self.gradient_steps = 0
+    self.policy_version = 0
+    self.state = "starting"
+    self._metrics: dict[str, float] = {}
+    self._restore(directory, PolicySource(connection, config.replay.default.name).fetch())
+    self._checkpointed = time.monotonic()
+    self.publish()
+
+  def _restore(self, directory: pathlib.Path, published: PolicySnapshot | None) -> None:
+    owner = directory / _OWNER_FILE
+    if self._checkpoints.latest_checkpoint:
+      found = json.loads(owner.read_text())["run_id"] if owner.is_file() else "another run"
+      if found != self._run_id:
+        raise UserError(
+          f"The learner's checkpoint in {directory} belongs to {found}, and the server holds run {self._run_id}: use that "
+          "run's server, or another directory. Nothing was changed."
+        )
+      self._checkpoint.restore(self._checkpoints.latest_checkpoint).assert_existing_objects_matched()
+      self.gradient_steps = int(self._counters["gradient_steps"])
+      self.policy_version = int(self._counters["policy_version"])
+    else:
+      directory.mkdir(parents=True, exist_ok=True)
+      owner.write_text(json.dumps({"run_id": self._run_id}))
+    # Workers tell policies apart by their version: what was published after the checkpoint keeps its numbers.
+    if published is not None:
+      self.policy_version = max(self.policy_version, published.version)
+
+  def metrics(self) -> Mapping[str, float]:
+    """What the learner's heartbeats carry."""
+    return {**self._metrics, "gradient_steps": self.gradient_steps, "policy_version": self.policy_version}
+
+  def drawn_ahead(self) -> dict[str, int]:
+    """Table -> rows that may be drawn and not yet learned from; see `StratifiedSampler`."""
+    return self._sampler.drawn_ahead()
+
+  def describe_state(self) -> str:
+    """What the learner does or waits for, for people."""
+    return self._sampler.waiting_for or self.state
+
+  def run(self, num_steps: int | None = None) -> None:
+    """Learns until stopped (or for `num_steps` blocks), then writes the last checkpoint and ends the sampler."""
+    blocks = 0
+    try:
+      while not self._stop.is_set() and (num_steps is None or blocks < num_steps):
+        self.step()
+        blocks += 1
+        if time.monotonic() - self._checkpointed > self._config.learner.checkpoint_period_seconds:
+          self.save()
+    except Stopped:
+      pass
+    self.close()
+
+  def step(self) -> None:
+    """One block of updates; publishes when it is time.
+
+    Raises:
+      Stopped: told to stop while waiting for transitions.
+      ServerLost: the server does not answer.
+      UserError: the loss is no longer finite.
+    """
+    block = self._sampler.next_block()
+    self.state = "learning"
+    with tf.device(self._device):
+      loss, mean_q, td_errors = (tensor.numpy() for tensor in self._algorithm.update_block(tf.constant(block.rows)))
+    before = self.gradient_steps
+    self.gradient_steps += len(loss)
+    self._metrics = {
+      "loss": float(loss.mean()),
+      "mean_q": float(mean_q.mean()),
+      "mean_abs_td_error": float(np.abs(td_errors).mean()),
+      "drawn_ahead": float(sum(self.drawn_ahead().values())),
+    }
+    if not math.isfinite(self._metrics["loss"]):
+      shares = ", ".join(
+        f"{n} of {name}" for name, n in zip(self._sampler.table_names, block.quotas.sum(0), strict=True)
+      )
+      raise UserError(
+        f"The loss is not finite after {self.gradient_steps} gradient steps (rows of the block: {shares}): lower "
+        "learner.learning_rate or scale the rewards; the last checkpoint is from before it."
+      )
+    period = self._config.learner.publish_period_updates
+    if before // period != self.gradient_steps // period:
+      self.publish()
+
+  def publish(self) -> None:
+    """Sends the weights to the policy table under the next version."""
+    self.policy_version += 1
+    self._publisher.publish(self._snapshot())
+
+  def _snapshot(self) -> PolicySnapshot:
+    return PolicySnapshot(self.policy_version, self.gradient_steps, flatten_weights(self._algorithm.online))
+
+  def save(self) -> None:
+    """Writes networks, optimiser and counters, and the policy alone beside them."""
+    self._counters["gradient_steps"].assign(self.gradient_steps)
+    self._counters["policy_version"].assign(self.policy_version)
+    path = self._checkpoints.save()
+    save_snapshot(self._policy_path, self._snapshot(), self._config)
+    self._checkpointed = time.monotonic()
+    print(f"Learner checkpointed at gradient step {self.gradient_steps} ({pathlib.Path(path).name}).", flush=True)
+
+  def close(self) -> None:
+    """Writes the last checkpoint and ends the sampler."""
+    self.state = "writing the last checkpoint"
+    self.save()
+    self._sampler.close()
+
+  def get_variables(self, names: Sequence[str]) -> list[np.ndarray]:
+    """The online network's weights as one vector, for Acme; `names` is not used."""
+    del names
+    return [flatten_weights(self._algorithm.online)]
+
+
+def choose_device(name: str) -> str:
+  """A TensorFlow device: `name`, or where it is empty the first GPU, or else the CPU.
+
+  Raises:
+    UserError: TensorFlow sees no such device.
+  """
+  known = [device.name.removeprefix("/physical_device:") for device in tf.config.list_physical_devices()]
+  if not name:
+    return "GPU:0" if "GPU:0" in known else "CPU:0"
+  if name not in known:
+    raise UserError(
+      f"TensorFlow sees no device {name!r}, only {', '.join(known)}: choose one, or leave learner.device empty."
+    )
+  return name

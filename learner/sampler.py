@@ -1,0 +1,273 @@
+"""The stratified sampler: the only reader of transitions (SSET, Algorithm 1, line 18)."""
+
+import dataclasses
+import queue
+import threading
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import reverb
+import tensorflow as tf
+
+from configs import RunConfig
+from learner.quotas import QuotaSchedule, block_order
+from replay_server.codec import RowCodec
+from replay_server.connection import Connection, Stopped
+
+_POLL_SECONDS = 0.2
+# A stream gives up waiting for a sample after this long and is opened anew, so that it notices when it should end.
+_STREAM_TIMEOUT_MS = 2_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+  """K batches, drawn at once.
+
+  Attributes:
+    rows: float32 [K, batch, width], packed; within a batch the tables lie in layout order.
+    tables: int64 [K, batch], the index of each row's table.
+    keys: uint64 [K, batch], each row's item on the server.
+    probabilities: float64 [K, batch], of each row's item within its table when it was drawn.
+    quotas: int64 [K, tables], how many rows of each batch are from each table.
+  """
+
+  rows: np.ndarray
+  tables: np.ndarray
+  keys: np.ndarray
+  probabilities: np.ndarray
+  quotas: np.ndarray
+
+
+class StratifiedSampler:
+  """Draws blocks of batches with fixed shares from each table that holds its minimum.
+
+  A thread of its own does the drawing, so that no wait for the server is without an end: `next_block` can be told to stop.
+  With `prefetch` it draws the next block while the last one is learned from; otherwise it draws when asked.
+  """
+
+  def __init__(self, connection: Connection, config: RunConfig, codec: RowCodec, stop: threading.Event):
+    """Makes the sampler; nothing is drawn yet.
+
+    Args:
+      connection: to the server.
+      config: of the run.
+      codec: of its rows.
+      stop: ends a wait.
+    """
+    specs = config.replay.all_tables
+    self._connection = connection
+    self._stop = stop
+    self._names = [spec.name for spec in specs]
+    self._min_sizes = np.array([spec.min_size for spec in specs])
+    self._ready = np.zeros(len(specs), bool)
+    self._schedule = QuotaSchedule(np.array([spec.probability for spec in specs]), config.learner.batch_size)
+    self._batches = config.learner.updates_per_block
+    self._prefetch = config.learner.prefetch
+    # Without prefetching, and one batch at a time, every draw is of the tables as they are now.
+    stream = _StreamedTable if self._prefetch or self._batches > 1 else _FreshTable
+    rows = config.learner.batch_size * self._batches
+    self._tables = [
+      stream(connection, spec.name, codec.width, max(1, round(spec.probability * rows))) for spec in specs
+    ]
+    self._requests: queue.Queue[bool] = queue.Queue()
+    self._blocks: queue.Queue[Block | BaseException] = queue.Queue()
+    self._requested = 0
+    self._closed = threading.Event()
+    self._thread: threading.Thread | None = None
+    self.waiting_for = ""
+
+  @property
+  def table_names(self) -> list[str]:
+    """Names of the tables, in layout order."""
+    return list(self._names)
+
+  def drawn_ahead(self) -> dict[str, int]:
+    """Table -> the most rows that were drawn and are not yet in a block handed out.
+
+    Their probabilities are those of when they were drawn. All zero with `prefetch=False` and `updates_per_block=1`.
+    """
+    waiting = [block for block in list(self._blocks.queue) if isinstance(block, Block)]
+    return {
+      name: table.drawn_ahead + sum(int(block.quotas[:, index].sum()) for block in waiting)
+      for index, (name, table) in enumerate(zip(self._names, self._tables, strict=True))
+    }
+
+  def next_block(self) -> Block:
+    """The next K batches; waits until the tables hold enough.
+
+    Raises:
+      Stopped: told to stop while waiting.
+      ServerLost: the server does not answer.
+    """
+    if self._thread is None:
+      self._thread = threading.Thread(target=self._draw_forever, name="sampler", daemon=True)
+      self._thread.start()
+    self._request_up_to(1)
+    while True:
+      try:
+        block = self._blocks.get(timeout=_POLL_SECONDS)
+        break
+      except queue.Empty:
+        if self._stop.is_set():
+          raise Stopped("Stopped while waiting for transitions.") from None
+    self.waiting_for = ""
+    self._requested -= 1
+    if isinstance(block, BaseException):
+      raise block
+    if self._prefetch:
+      self._request_up_to(1)
+    return block
+
+  def _request_up_to(self, blocks: int) -> None:
+    while self._requested < blocks:
+      self._requests.put(True)
+      self._requested += 1
+
+  def close(self) -> None:
+    """Ends the drawing thread; a draw that is under way is waited for, not for long."""
+    self._closed.set()
+    self._requests.put(False)
+    if self._thread is not None:
+      self._thread.join(2 * _STREAM_TIMEOUT_MS / 1000)
+    for table in self._tables:
+      table.close()
+
+  def _draw_forever(self) -> None:
+    while self._requests.get() and not self._closed.is_set():
+      try:
+        self._blocks.put(self._draw_block())
+      except BaseException as error:  # Handed to whoever asked for the block.
+        self._blocks.put(error)
+
+  def _draw_block(self) -> Block:
+    self._wait_until_ready()
+    self._schedule.set_ready(self._ready)
+    quotas = self._schedule.next_block(self._batches)
+    drawn = [self._draw(table, int(count)) for table, count in zip(self._tables, quotas.sum(axis=0), strict=True)]
+    order = block_order(quotas)
+    rows, keys, probabilities = (np.concatenate(column)[order] for column in zip(*drawn, strict=True))
+    # Rows lie by table in every batch, so a row's table follows from the quotas.
+    tables = np.repeat(np.tile(np.arange(len(self._names)), self._batches), quotas.ravel()).reshape(order.shape)
+    return Block(rows, tables, keys, probabilities, quotas)
+
+  def _draw(self, table: "_StreamedTable | _FreshTable", count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    began = time.monotonic()
+    for drawn in table.draw(count):
+      if drawn is not None:
+        return drawn
+      if self._closed.is_set() or self._stop.is_set():
+        raise Stopped(f"Stopped while drawing from table {table.name!r}.")
+      if time.monotonic() - began > 1.0:
+        self.waiting_for = (
+          f"waiting for workers: table {table.name} gives no more samples until it gets more transitions"
+        )
+    raise AssertionError("a table's draw never ends without rows")
+
+  def _wait_until_ready(self) -> None:
+    """Notes which tables hold their minimum; waits for the first."""
+    if self._ready.all():
+      return  # A table that evicts what it is full of never shrinks.
+    while True:
+      info = self._connection.info()
+      sizes = np.array([info[name].current_size for name in self._names])
+      self._ready = sizes >= self._min_sizes
+      # Every step is in the default table, so its minimum is the run's; see configs.ReplayConfig.
+      if self._ready[0]:
+        return
+      self.waiting_for = (
+        f"waiting for workers: table {self._names[0]} has {sizes[0]} of {self._min_sizes[0]} transitions"
+      )
+      if self._closed.wait(_POLL_SECONDS) or self._stop.is_set():
+        raise Stopped("Stopped while waiting for the first transitions.")
+
+
+_Rows = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+class _StreamedTable:
+  """Draws through a Reverb data set, in portions; what a draw leaves of a portion is kept for the next."""
+
+  def __init__(self, connection: Connection, name: str, width: int, portion: int):
+    self.name = name
+    self._portion = portion
+    self._dataset = _make_dataset(connection.address, name, width, portion)
+    self._iterator: Iterator[reverb.ReplaySample] | None = None
+    self._kept: _Rows = (np.empty((0, width), np.float32), np.empty(0, np.uint64), np.empty(0, np.float64))
+
+  @property
+  def drawn_ahead(self) -> int:
+    """Rows kept, and those that the stream may have under way."""
+    return len(self._kept[0]) + (self._portion if self._iterator is not None else 0)
+
+  def draw(self, count: int) -> Iterator[_Rows | None]:
+    """Yields None for as long as there are too few rows, then `count` of them."""
+    parts, have = [self._kept], len(self._kept[0])
+    while have < count:
+      part = self._next_portion()
+      if part is None:
+        yield None
+      else:
+        parts.append(part)
+        have += len(part[0])
+    columns = [np.concatenate(column) if len(parts) > 1 else column[0] for column in zip(*parts, strict=True)]
+    self._kept = tuple(column[count:] for column in columns)  # type: ignore[assignment]
+    yield tuple(column[:count] for column in columns)  # type: ignore[misc]
+
+  def _next_portion(self) -> _Rows | None:
+    if self._iterator is None:
+      self._iterator = iter(self._dataset)
+    try:
+      sample = next(self._iterator)
+    except StopIteration:  # The stream waited too long for a sample.
+      self._iterator = None
+      return None
+    return sample.data["row"].numpy(), sample.info.key.numpy(), sample.info.probability.numpy()
+
+  def close(self) -> None:
+    """Ends the stream."""
+    self._iterator = None
+
+
+def _make_dataset(address: str, table: str, width: int, portion: int) -> tf.data.Dataset:
+  with tf.device("CPU:0"):
+    dataset = reverb.TrajectoryDataset(
+      address,
+      table,
+      dtypes={"row": tf.float32},
+      shapes={"row": tf.TensorShape([width])},
+      # No more under way than one draw takes: a sample's probability should not be older than it has to be.
+      max_in_flight_samples_per_worker=portion,
+      num_workers_per_iterator=1,
+      rate_limiter_timeout_ms=_STREAM_TIMEOUT_MS,
+    ).batch(portion)
+  options = tf.data.Options()
+  options.autotune.enabled = False
+  options.threading.private_threadpool_size = 1
+  options.threading.max_intra_op_parallelism = 1
+  return dataset.with_options(options)
+
+
+class _FreshTable:
+  """Draws with a stream of its own each time, so that no sample is drawn before it is asked for."""
+
+  drawn_ahead = 0
+
+  def __init__(self, connection: Connection, name: str, width: int, portion: int):
+    del portion
+    self.name = name
+    self._connection = connection
+    self._width = width
+
+  def draw(self, count: int) -> Iterator[_Rows | None]:
+    """Yields `count` rows."""
+    if not count:
+      yield np.empty((0, self._width), np.float32), np.empty(0, np.uint64), np.empty(0, np.float64)
+      return
+    # A data set takes milliseconds to open; the sampler below it does not. It ends after `count` samples.
+    sampler = self._connection.client._client.NewSampler(self.name, count, count)
+    keys, probabilities, _, _, rows = zip(*(sampler.GetNextTrajectory() for _ in range(count)), strict=True)
+    yield np.stack(rows), np.array(keys, np.uint64), np.array(probabilities, np.float64)
+
+  def close(self) -> None:
+    """Nothing is open."""

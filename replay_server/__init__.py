@@ -1,0 +1,1 @@
+"""The contract between actors and learner: rows, tables, manifest; and the server process."""

@@ -1,0 +1,190 @@
+"""The row codec: a structured transition <-> one flat float32 row.
+
+One packed row a step is two to three times faster to write than a column a field and takes a third of the server's memory.
+Every field lies in whole 4-byte words; what is not float32 is bit-cast, never converted, so that integers come back exactly.
+A bit-cast integer can look like a NaN, which is why finiteness is a question for the float32 fields alone: they come first
+in a row, so that one slice holds them all.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from configs.errors import UserError
+
+_WORD_BYTES = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Field:
+  """One field of a row.
+
+  Attributes:
+    name: of the field.
+    dtype: numpy's name of it.
+    shape: of one value.
+    offset: of its first word in the row.
+    words: it takes, padding included.
+  """
+
+  name: str
+  dtype: str
+  shape: tuple[int, ...]
+  offset: int
+  words: int
+
+  @property
+  def elements(self) -> int:
+    """Scalars in one value."""
+    return math.prod(self.shape)
+
+
+@dataclasses.dataclass(frozen=True)
+class RowCodec:
+  """Packs and unpacks rows of one layout.
+
+  Attributes:
+    fields: in the order in which they lie in a row, the float32 ones first.
+  """
+
+  fields: tuple[Field, ...]
+
+  @classmethod
+  def of(cls, fields: Mapping[str, tuple[Any, tuple[int, ...]]]) -> "RowCodec":
+    """Lays fields out.
+
+    Args:
+      fields: name -> (dtype, shape of one value).
+
+    Raises:
+      UserError: a dtype has no fixed width, so that it cannot lie in a row.
+    """
+    resolved = [(name, np.dtype(dtype), tuple(shape)) for name, (dtype, shape) in fields.items()]
+    resolved.sort(key=lambda field: field[1] != np.float32)  # Stable: otherwise in the given order.
+    layout, offset = [], 0
+    for name, dtype, shape in resolved:
+      if dtype.kind not in "biuf":
+        raise UserError(
+          f"The field {name!r} has dtype {dtype}, which cannot lie in a row: use Booleans, integers or floats."
+        )
+      words = math.ceil(math.prod(shape) * dtype.itemsize / _WORD_BYTES)
+      layout.append(Field(name, dtype.name, shape, offset, words))
+      offset += words
+    return cls(tuple(layout))
+
+  @property
+  def width(self) -> int:
+    """Words in a row."""
+    return self.fields[-1].offset + self.fields[-1].words
+
+  @property
+  def float_words(self) -> int:
+    """Leading words that are float32 values, to be checked for NaN and infinity."""
+    return sum(field.words for field in self.fields if field.dtype == "float32")
+
+  def packer(self) -> "RowPacker":
+    """A packer with a buffer of its own; one a writer."""
+    return RowPacker(self)
+
+  def unpack(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Fields of packed rows.
+
+    Args:
+      rows: float32 [..., width], contiguous.
+
+    Returns:
+      name -> array [..., *field.shape] of the field's dtype.
+    """
+    return {field.name: _unpack_numpy(field, rows) for field in self.fields}
+
+  def unpack_tf(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Fields of packed rows, in a TensorFlow graph.
+
+    Args:
+      rows: float32 [batch, width].
+
+    Returns:
+      name -> tensor [batch, *field.shape] of the field's dtype.
+    """
+    return {field.name: _unpack_tensorflow(field, rows) for field in self.fields}
+
+
+def _unpack_numpy(field: Field, rows: np.ndarray) -> np.ndarray:
+  words = np.ascontiguousarray(rows[..., field.offset : field.offset + field.words])
+  values = words.view(field.dtype)[..., : field.elements]
+  return values.reshape(*rows.shape[:-1], *field.shape)
+
+
+def _unpack_tensorflow(field: Field, rows: tf.Tensor) -> tf.Tensor:
+  words = rows[:, field.offset : field.offset + field.words]
+  # TensorFlow cannot bit-cast to bool; a stored Boolean is the byte 0 or 1.
+  dtype = tf.as_dtype("uint8" if field.dtype == "bool" else field.dtype)
+  per_value = dtype.size // _WORD_BYTES
+  if per_value > 1:
+    words = tf.reshape(words, [-1, field.elements, per_value])
+  values = words if dtype == tf.float32 else tf.bitcast(words, dtype)
+  values = tf.reshape(values, [-1, math.prod(values.shape[1:])])[:, : field.elements]
+  values = tf.reshape(values, [-1, *field.shape])
+  return tf.cast(values, tf.bool) if field.dtype == "bool" else values
+
+
+class RowPacker:
+  """Packs one transition at a time into a buffer that it reuses."""
+
+  def __init__(self, codec: RowCodec):
+    self._codec = codec
+    self._row = np.zeros(codec.width, np.float32)
+    self._floats = self._row[: codec.float_words]
+    self._arrays = []
+    self._scalars = []
+    for field in codec.fields:
+      values = self._row[field.offset : field.offset + field.words].view(field.dtype)[: field.elements]
+      if field.shape:
+        self._arrays.append((field.name, np.dtype(field.dtype), field.shape, values.reshape(field.shape)))
+      else:
+        self._scalars.append((field.name, values))
+
+  def pack(self, values: Mapping[str, Any]) -> np.ndarray:
+    """One row.
+
+    Args:
+      values: a value for every field: arrays of exactly its dtype and shape, or scalars.
+
+    Returns:
+      float32 [width], which the caller may keep.
+
+    Raises:
+      UserError: an array has another dtype or shape, or a float32 value is NaN or infinite.
+    """
+    for name, dtype, shape, view in self._arrays:
+      value = values[name]
+      if not isinstance(value, np.ndarray) or value.dtype != dtype or value.shape != shape:
+        raise UserError(_mismatch(name, value, dtype, shape))
+      view[...] = value
+    for name, view in self._scalars:
+      view[0] = values[name]
+    if not np.isfinite(self._floats).all():
+      raise UserError(self._not_finite())
+    return self._row.copy()
+
+  def _not_finite(self) -> str:
+    for field in self._codec.fields:
+      if field.dtype == "float32" and not np.isfinite(self._row[field.offset : field.offset + field.words]).all():
+        value = self._codec.unpack(self._row)[field.name]
+        return (
+          f"The environment produced a {field.name} that is not finite ({np.array2string(value, threshold=8)}): nothing of "
+          "this step was stored; mend the environment or clip its values."
+        )
+    raise AssertionError("some value is not finite, but none was found")
+
+
+def _mismatch(name: str, value: Any, dtype: np.dtype, shape: tuple[int, ...]) -> str:
+  array = np.asarray(value)
+  return (
+    f"The environment produced a {name} of dtype {array.dtype} and shape {array.shape}, but its spec says {dtype} and "
+    f"{shape}: make the two agree."
+  )

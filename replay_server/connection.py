@@ -1,0 +1,223 @@
+"""The one way to call a replay server: every call has a deadline and a reason that a person can read.
+
+A bare Reverb call hangs for good when its server dies, and a hung call cannot be cancelled. Here a call that can hang runs
+in a helper thread, which is given up when its deadline passes.
+"""
+
+import concurrent.futures
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import reverb
+
+from configs.errors import UserError
+
+T = TypeVar("T")
+
+INFO_TIMEOUT_SECONDS = 2
+CALL_TIMEOUT_SECONDS = 30.0
+
+
+class ServerLost(Exception):
+  """The replay server did not answer in time; the message says who waited for what."""
+
+
+class Stopped(Exception):
+  """The role was told to stop while it waited."""
+
+
+class Connection:
+  """A connection to the replay server at one address, for use by one process.
+
+  Attributes:
+    address: "host:port".
+    client: the Reverb client, for the classes that write and sample rows.
+  """
+
+  def __init__(self, address: str):
+    """Opens a connection; nothing is sent yet.
+
+    Raises:
+      UserError: `address` is not host:port.
+    """
+    self.address = check_address(address)
+    self.client = reverb.Client(self.address)
+    self._caller = _DeadlineCaller()
+
+  def call(self, function: Callable[[], T], purpose: str, timeout_seconds: float = CALL_TIMEOUT_SECONDS) -> T:
+    """`function()` within a deadline.
+
+    Args:
+      function: calls the server.
+      purpose: what it is for, as "fetching the policy", for the error.
+      timeout_seconds: until it is given up.
+
+    Raises:
+      ServerLost: it did not return in time.
+    """
+    try:
+      return self._caller.call(function, timeout_seconds)
+    except concurrent.futures.TimeoutError:
+      raise ServerLost(
+        f"The replay server at {self.address} did not answer within {timeout_seconds:g} s ({purpose}): see whether it "
+        "still runs and whether the network reaches it."
+      ) from None
+
+  def info(self, timeout_seconds: int = INFO_TIMEOUT_SECONDS) -> dict[str, Any]:
+    """Name -> `reverb.TableInfo` of every table.
+
+    Raises:
+      ServerLost: the server does not answer.
+    """
+    try:
+      info = self.client.server_info(timeout=timeout_seconds)
+    except Exception as error:  # Reverb raises several types for one thing: nobody there.
+      raise ServerLost(f"The replay server at {self.address} does not answer ({type(error).__name__}).") from None
+    assert isinstance(info, dict)
+    return info
+
+  def wait_until_up(self, timeout_seconds: float, stop: threading.Event | None = None) -> None:
+    """Waits for the server to answer.
+
+    Raises:
+      UserError: it did not within `timeout_seconds`.
+      Stopped: `stop` was set.
+    """
+    deadline = time.monotonic() + timeout_seconds
+    while True:
+      try:
+        self.info()
+        return
+      except ServerLost:
+        if time.monotonic() > deadline:
+          raise UserError(
+            f"No replay server answers at {self.address} (waited {timeout_seconds:g} s): start one with 'slipstream serve', "
+            "or check the host, the port and the firewall."
+          ) from None
+      if stop is not None and stop.wait(0.2):
+        raise Stopped(f"Stopped while waiting for the replay server at {self.address}.")
+
+  def read(self, table: str, purpose: str) -> list[np.ndarray] | None:
+    """The columns of one item of `table`, or None where it is empty.
+
+    Raises:
+      ServerLost: the server does not answer.
+    """
+    items = self.read_many(table, 1, purpose)
+    return items[0] if items else None
+
+  def read_many(self, table: str, most: int, purpose: str) -> list[list[np.ndarray]]:
+    """The columns of up to `most` items of `table`, as its selector chooses them; never waits for items to come.
+
+    Raises:
+      ServerLost: the server does not answer.
+    """
+    info = self.info().get(table)
+    if info is None:
+      raise UserError(
+        f"The server at {self.address} has no table {table!r}: it is not a Slipstream server of this version."
+      )
+    count = min(most, info.current_size)
+    if not count:
+      return []
+
+    def sample() -> list[list[np.ndarray]]:
+      # The first four columns are the item's key, probability, table size and priority.
+      sampler = self.client._client.NewSampler(table, count, 1)
+      return [sampler.GetNextTrajectory()[4:] for _ in range(count)]
+
+    return self.call(sample, purpose)
+
+  def writer(self, columns: int = 1) -> "ItemWriter":
+    """A writer for small things that are not transitions."""
+    return ItemWriter(self, columns)
+
+
+class ItemWriter:
+  """Writes one item at a time and waits until the server has it; for one thread."""
+
+  def __init__(self, connection: Connection, columns: int = 1):
+    self._connection = connection
+    self._columns = columns
+    options = reverb.pybind.ConstantChunkerOptions(max_chunk_length=1, num_keep_alive_refs=1)
+    self._writer = connection.call(
+      lambda: connection.client._client.NewTrajectoryWriter(options, None), "opening a writer"
+    )
+
+  def write(self, table: str, data: Sequence[np.ndarray], timeout_seconds: float = CALL_TIMEOUT_SECONDS) -> None:
+    """Writes one item.
+
+    Args:
+      table: to write to.
+      data: an array for every column of the table's signature, in its order.
+      timeout_seconds: until it is given up.
+
+    Raises:
+      ServerLost: the server did not confirm it in time; it may still arrive.
+    """
+    references = self._writer.Append(list(data))
+    self._writer.CreateItem(table, 1.0, [[reference] for reference in references], [True] * self._columns)
+    try:
+      self._writer.Flush(0, int(1000 * timeout_seconds))
+    except RuntimeError as error:
+      raise ServerLost(
+        f"The replay server at {self._connection.address} did not confirm an item for table {table!r} within "
+        f"{timeout_seconds:g} s ({str(error).splitlines()[0]})."
+      ) from None
+
+
+class _DeadlineCaller:
+  """Runs calls one after the other in a daemon thread, and takes a fresh one when a call hangs."""
+
+  def __init__(self) -> None:
+    self._lock = threading.Lock()
+    self._executor: _DaemonThread | None = None
+
+  def call(self, function: Callable[[], T], timeout_seconds: float) -> T:
+    with self._lock:
+      worker, self._executor = self._executor or _DaemonThread(), None
+    future = worker.submit(function)
+    try:
+      return future.result(timeout_seconds)
+    finally:
+      if future.done():  # Otherwise the call hangs, and its thread is not used again.
+        with self._lock:
+          self._executor = worker
+
+
+class _DaemonThread:
+  """One thread that runs what it is given; unlike an executor's it does not hold up the end of the process."""
+
+  def __init__(self) -> None:
+    self._wake = threading.Semaphore(0)
+    self._work: list[tuple[concurrent.futures.Future[Any], Callable[[], Any]]] = []
+    threading.Thread(target=self._run, name="server-call", daemon=True).start()
+
+  def submit(self, function: Callable[[], Any]) -> concurrent.futures.Future[Any]:
+    future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+    self._work.append((future, function))
+    self._wake.release()
+    return future
+
+  def _run(self) -> None:
+    while self._wake.acquire():
+      future, function = self._work.pop()
+      try:
+        future.set_result(function())
+      except BaseException as error:
+        future.set_exception(error)
+
+
+def check_address(address: str) -> str:
+  """`address`, if it is host:port.
+
+  Raises:
+    UserError: it is not.
+  """
+  host, separator, port = address.rpartition(":")
+  if not separator or not host or not port.isdigit() or not 0 < int(port) < 65_536:
+    raise UserError(f"The server address {address!r} is not valid: write host:port, as in localhost:8000.")
+  return address

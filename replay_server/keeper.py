@@ -1,0 +1,121 @@
+"""What the server process does beside serving: it reads what roles report, writes the status, and keeps the run's record."""
+
+import json
+import pathlib
+import threading
+import time
+from collections.abc import Iterable
+
+from configs import UserError, from_dict
+from replay_server import layout
+from replay_server.connection import ItemWriter
+from replay_server.messages import EpisodeSummary, EvaluationSummary, Heartbeat, decode, encode_text
+from replay_server.monitor import Monitor, status_json
+from replay_server.recorder import Recorder
+from replay_server.server import ReplayServer
+from replay_server.status import RunStatus
+
+TICK_SECONDS = 0.5
+# Roles get this long to say their last before the tables are written for good.
+GOODBYE_SECONDS = 12.0
+_MOST_MESSAGES = 1_000
+
+
+class Keeper:
+  """Keeps one run's status and record; `tick` does it once."""
+
+  def __init__(self, server: ReplayServer, run_dir: pathlib.Path):
+    """Makes the keeper.
+
+    Args:
+      server: of the run.
+      run_dir: for status.json, metrics.csv and tb/; a status.json in it is gone on from.
+    """
+    self._server = server
+    self._status_path = run_dir / "status.json"
+    self._recorder = Recorder(run_dir)
+    self._monitor = Monitor(server.manifest.config, server.manifest.run_id, resumed=read_status(run_dir))
+    self._writer: ItemWriter = server.connection.writer()
+    self._checkpoint_period = server.manifest.config.replay.checkpoint_period_seconds
+    self._checkpointed = time.monotonic()
+
+  def tick(self, beats: Iterable[Heartbeat] = ()) -> RunStatus:
+    """Reads what came in; writes the status to its table, to status.json and to the record.
+
+    Args:
+      beats: of roles in this process, which need not go through the server.
+
+    Raises:
+      ServerLost: the server does not answer.
+    """
+    connection = self._server.connection
+    tables = connection.info()
+    environment_steps = tables[
+      self._server.manifest.config.replay.default.name
+    ].rate_limiter_info.insert_stats.completed
+    heard = connection.read_many(layout.HEARTBEATS, _MOST_MESSAGES, "reading heartbeats")
+    summaries = connection.read_many(layout.EPISODES, _MOST_MESSAGES, "reading episodes")
+    self._monitor.hear([*beats, *(decode(columns[0], Heartbeat) for columns in heard)])
+    self._monitor.count(
+      (decode(columns[0], EpisodeSummary, EvaluationSummary) for columns in summaries), environment_steps
+    )
+    status = self._monitor.status(tables)
+    self._writer.write(layout.STATUS, [encode_text(status_json(status))])
+    replace_text(self._status_path, status_json(status))
+    self._recorder.record(status)
+    return status
+
+  def run(self, stop: threading.Event) -> RunStatus:
+    """Ticks until the run ends by itself or `stop` is set, then sees everyone off and writes the last checkpoint."""
+    status = self.tick()
+    while not status.finished:
+      if stop.wait(TICK_SECONDS):
+        self._monitor.stop()
+      status = self.tick()
+      if time.monotonic() - self._checkpointed > self._checkpoint_period:
+        self.checkpoint()
+    return self.finish()
+
+  def finish(self, beats: Iterable[Heartbeat] = ()) -> RunStatus:
+    """Waits, not for long, until every role has said its last; then writes a checkpoint.
+
+    Args:
+      beats: the last ones of roles in this process.
+    """
+    self._monitor.stop()
+    deadline = time.monotonic() + GOODBYE_SECONDS
+    status = self.tick(beats)
+    while self._monitor.roles_left() and time.monotonic() < deadline:
+      time.sleep(TICK_SECONDS / 2)
+      status = self.tick()
+    self.checkpoint()
+    self._recorder.close()
+    return status
+
+  def checkpoint(self) -> None:
+    """Writes the tables."""
+    seconds = self._server.checkpoint()
+    self._checkpointed = time.monotonic()
+    print(f"Tables checkpointed in {seconds:.2f} s.", flush=True)
+
+
+def read_status(run_dir: pathlib.Path) -> RunStatus | None:
+  """The last status of a run directory; None where it has none.
+
+  Raises:
+    UserError: the file cannot be read.
+  """
+  path = run_dir / "status.json"
+  if not path.is_file():
+    return None
+  try:
+    return from_dict(json.loads(path.read_text()), RunStatus)
+  except (UserError, ValueError) as error:
+    raise UserError(f"{path} cannot be read ({error}): remove it to go on without the run's earlier counts.") from None
+
+
+def replace_text(path: pathlib.Path, text: str) -> None:
+  """Writes a file so that a reader sees the old one or the new one whole."""
+  partial = path.with_suffix(path.suffix + ".partial")
+  partial.write_text(text)
+  partial.replace(path)

@@ -1,0 +1,123 @@
+"""The replay server: a Reverb server with this project's tables, its checkpoints and its manifest."""
+
+import pathlib
+import socket
+import time
+
+import reverb
+from reverb.platform.checkpointers_lib import DefaultCheckpointer
+
+from configs import RunConfig, UserError
+from replay_server import layout
+from replay_server.codec import RowCodec
+from replay_server.connection import Connection
+from replay_server.manifest import Manifest, read_manifest, write_manifest
+
+CHECKPOINT_TIMEOUT_SECONDS = 300.0
+
+
+class ReplayServer:
+  """A running server; `stop` or the `with` statement ends it.
+
+  Attributes:
+    address: "host:port" for this machine.
+    connection: to itself.
+    manifest: of the run, as it stands in the run table.
+    restored: whether the tables came from a checkpoint.
+  """
+
+  def __init__(
+    self,
+    config: RunConfig,
+    codec: RowCodec,
+    run_id: str,
+    checkpoint_dir: pathlib.Path,
+    port: int = 0,
+    inline: bool = False,
+  ):
+    """Starts the server, from the checkpoint in `checkpoint_dir` if there is one.
+
+    Args:
+      config: of the run.
+      codec: of its rows.
+      run_id: of the run.
+      checkpoint_dir: of this run's tables and of nothing else; made where it does not exist.
+      port: to listen on; 0 takes a free one.
+      inline: an inline run counts samples per insert for itself.
+
+    Raises:
+      UserError: the port is in use, or the checkpoint is another run's or does not fit the tables.
+    """
+    check_port(port)
+    checkpoint_dir.mkdir(parents=True, exist_ok=True)
+    self.restored = any(checkpoint_dir.iterdir())
+    self.manifest = Manifest(run_id=run_id, config=config, codec=codec, inline=inline)
+    tables = layout.make_tables(config, codec, limit_samples=not inline)
+    try:
+      # Without a checkpointer of its own every server would make a temporary directory for one.
+      self._server = reverb.Server(tables, port=port or None, checkpointer=DefaultCheckpointer(str(checkpoint_dir)))
+    except (RuntimeError, ValueError) as error:
+      reason = str(error).splitlines()[0]
+      raise UserError(
+        f"The replay server cannot start ({reason}): if this run's tables were changed, give it a new run directory."
+      ) from None
+    self.address = f"localhost:{self._server.port}"
+    self.connection = Connection(self.address)
+    try:
+      self._settle_manifest()
+    except BaseException:
+      self._server.stop()
+      raise
+
+  def _settle_manifest(self) -> None:
+    found = read_manifest(self.connection)
+    if found is None:
+      write_manifest(self.connection, self.manifest)
+      return
+    if found.run_id != self.manifest.run_id:
+      raise UserError(
+        f"The checkpoint belongs to run {found.run_id}, not to {self.manifest.run_id}: resume that run, or name another "
+        "directory. Nothing of it was changed."
+      )
+    found.check_codec(self.manifest.codec)
+    if found != self.manifest:  # A resumed run may have, say, a longer budget.
+      write_manifest(self.connection, self.manifest)
+
+  def __enter__(self) -> "ReplayServer":
+    return self
+
+  def __exit__(self, *_: object) -> None:
+    self.stop()
+
+  def checkpoint(self) -> float:
+    """Writes the tables to the checkpoint directory; returns the seconds it took.
+
+    Raises:
+      ServerLost: it did not finish in time.
+    """
+    began = time.monotonic()
+    self.connection.call(self.connection.client.checkpoint, "checkpointing the tables", CHECKPOINT_TIMEOUT_SECONDS)
+    return time.monotonic() - began
+
+  def stop(self) -> None:
+    """Ends the server; what is in its tables and not in a checkpoint is gone."""
+    self._server.stop()
+
+
+def check_port(port: int) -> None:
+  """Refuses a port that is taken.
+
+  Raises:
+    UserError: somebody listens on `port`.
+  """
+  if not 0 <= port < 65_536:
+    raise UserError(f"The port {port} does not exist: use one from 1 to 65535, or 0 for a free one.")
+  if not port:
+    return
+  # Reverb would share the port with whoever has it, and clients would reach one or the other.
+  with socket.socket(socket.AF_INET6 if socket.has_ipv6 else socket.AF_INET) as probe:
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+      probe.bind(("", port))
+    except OSError:
+      raise UserError(f"Port {port} is in use: end what listens there, or choose another with --port.") from None

@@ -1,0 +1,56 @@
+"""The public face: the names that user code imports. See docs/ and examples/."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+  from configs import ActorConfig as ActorConfig
+  from configs import EnvironmentConfig as EnvironmentConfig
+  from configs import EvaluatorConfig as EvaluatorConfig
+  from configs import EventSpec as EventSpec
+  from configs import LearnerConfig as LearnerConfig
+  from configs import NetworkConfig as NetworkConfig
+  from configs import ReplayConfig as ReplayConfig
+  from configs import RunConfig as RunConfig
+  from configs import TableSpec as TableSpec
+  from configs import UserError as UserError
+  from configs import load_config as load_config
+  from configs import override as override
+  from environments import EventStep as EventStep
+  from environments import ThreeRooms as ThreeRooms
+  from launch.attach import attach as attach
+  from launch.finish import Outcome as Outcome
+  from launch.train import train as train
+
+# Where each name is; imported when first asked for, so that an environment that only needs EventStep stays light.
+_MODULES = {
+  "ActorConfig": "configs",
+  "EnvironmentConfig": "configs",
+  "EvaluatorConfig": "configs",
+  "EventSpec": "configs",
+  "EventStep": "environments",
+  "LearnerConfig": "configs",
+  "NetworkConfig": "configs",
+  "Outcome": "launch.finish",
+  "ReplayConfig": "configs",
+  "RunConfig": "configs",
+  "TableSpec": "configs",
+  "ThreeRooms": "environments",
+  "UserError": "configs",
+  "attach": "launch.attach",
+  "load_config": "configs",
+  "override": "configs",
+  "train": "launch.train",
+}
+
+__all__ = sorted(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+  if name not in _MODULES:
+    raise AttributeError(f"module 'slipstream' has no attribute {name!r}")
+  return getattr(importlib.import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+  return sorted({*globals(), *_MODULES})

@@ -1,0 +1,148 @@
+"""What a run may be: every mistake is one sentence when the config is built."""
+
+import pytest
+
+from configs import (
+  ActorConfig,
+  EnvironmentConfig,
+  EvaluatorConfig,
+  EventSpec,
+  LearnerConfig,
+  NetworkConfig,
+  ReplayConfig,
+  RunConfig,
+  TableSpec,
+  UserError,
+)
+
+DEFAULT = TableSpec("default", 0.5, min_size=1)
+GOAL_TABLE = TableSpec("goal", 0.5)
+
+
+def goal_event(history=10, name="goal", table="goal"):
+  return EventSpec(name, "worlds:goal", history, table)
+
+
+def make_replay(*tables, default=DEFAULT, capacity=100, **settings):
+  return ReplayConfig(capacity=capacity, default=default, tables=tables, **settings)
+
+
+def test_every_part_has_a_default_that_is_valid():
+  assert RunConfig().replay.all_tables == (TableSpec("default", 1.0, min_size=1_000),)
+
+
+def test_a_table_gets_its_share_of_the_capacity_unless_it_has_its_own():
+  replay = make_replay(TableSpec("a", 0.3), TableSpec("b", 0.2, capacity=7))
+  assert [replay.capacity_of(table) for table in replay.all_tables] == [50, 30, 7]
+
+
+def test_a_table_holds_at_least_one_transition():
+  replay = make_replay(TableSpec("a", 0.001), default=TableSpec("default", 0.999, min_size=1), capacity=10)
+  assert replay.capacity_of(replay.tables[0]) == 1
+
+
+def test_probabilities_may_miss_1_by_rounding():
+  tables = [TableSpec(f"t{i}", 0.1) for i in range(7)]
+  assert make_replay(*tables, default=TableSpec("default", 0.3, min_size=1)).tables == tuple(tables)
+
+
+def test_the_longest_history_is_that_of_any_event():
+  assert RunConfig().max_history == 1
+  events = (goal_event(3), goal_event(8, name="other"))
+  assert RunConfig(events=events, replay=make_replay(GOAL_TABLE)).max_history == 8
+
+
+def test_an_evaluator_has_a_goal_when_it_has_an_event_or_a_return_to_reach():
+  assert not EvaluatorConfig().has_goal
+  assert EvaluatorConfig(solved_event="goal").has_goal
+  assert EvaluatorConfig(solved_return=0.0).has_goal
+
+
+@pytest.mark.parametrize(
+  ("make", "sentence"),
+  [
+    (lambda: EnvironmentConfig(""), r"environment\.name is empty: name an environment"),
+    (lambda: make_replay(capacity=0), r"replay\.capacity is 0: it must be a finite number above 0\."),
+    (lambda: make_replay(checkpoint_period_seconds=-1), r"replay\.checkpoint_period_seconds is -1: it must be"),
+    (lambda: make_replay(insert_tolerance_steps=0), r"replay\.insert_tolerance_steps is 0"),
+    (lambda: make_replay(environment_steps_per_update=0.0), r"replay\.environment_steps_per_update is 0\.0"),
+    (lambda: make_replay(environment_steps_per_update=float("inf")), r"environment_steps_per_update is inf"),
+    (lambda: make_replay(GOAL_TABLE, GOAL_TABLE), r"Two tables share a name among \['default', 'goal', 'goal'\]: give"),
+    (lambda: make_replay(TableSpec("policy", 0.5)), r"The table name 'policy' is reserved \(policy, run,.*rename it\."),
+    (
+      lambda: make_replay(TableSpec("a", 0.2)),
+      r"The table probabilities sum to 0\.7, not 1 \(default 0\.5, a 0\.2\): change them\.",
+    ),
+    (
+      lambda: make_replay(TableSpec("a", 0.5, min_size=51)),
+      r"Table 'a' waits for 51 transitions but holds at most 50 \(replay\.capacity times its probability\): lower its",
+    ),
+    (lambda: NetworkConfig((8, 0)), r"network\.hidden_sizes is \(8, 0\): every layer needs at least one unit\."),
+    (lambda: ActorConfig(workers=-1), r"actor\.workers is -1: it must be 0 or more\."),
+    (lambda: ActorConfig(environments=0), r"actor\.environments is 0"),
+    (lambda: ActorConfig(epsilon_decay_updates=0), r"actor\.epsilon_decay_updates is 0"),
+    (lambda: ActorConfig(weights_timeout_seconds=0), r"actor\.weights_timeout_seconds is 0"),
+    (lambda: ActorConfig(random_steps=-1), r"actor\.random_steps is -1: it must be 0 or more\."),
+    (lambda: ActorConfig(epsilon=1.5), r"An actor epsilon is 1\.5: it is a probability, from 0 to 1\."),
+    (lambda: ActorConfig(final_epsilon=-0.1), r"An actor epsilon is -0\.1"),
+    (lambda: ActorConfig(worker_epsilons=(0.1, 2.0)), r"An actor epsilon is 2\.0"),
+    (lambda: LearnerConfig(algorithm="dqn"), r"learner\.algorithm is 'dqn': use \('ddqn',\)\."),  # type: ignore[arg-type]
+    (lambda: LearnerConfig(batch_size=0), r"learner\.batch_size is 0"),
+    (lambda: LearnerConfig(learning_rate=float("nan")), r"learner\.learning_rate is nan: it must be a finite number"),
+    (lambda: LearnerConfig(n_step=0), r"learner\.n_step is 0"),
+    (lambda: LearnerConfig(updates_per_block=0), r"learner\.updates_per_block is 0"),
+    (lambda: LearnerConfig(publish_period_updates=0), r"learner\.publish_period_updates is 0"),
+    (lambda: LearnerConfig(checkpoint_period_seconds=0), r"learner\.checkpoint_period_seconds is 0"),
+    (lambda: LearnerConfig(discount=1.01), r"learner\.discount is 1\.01: it must lie in \[0, 1\]\."),
+    (lambda: LearnerConfig(target_update_rate=0), r"learner\.target_update_rate is 0: it must lie in \(0, 1\]\."),
+    (lambda: EvaluatorConfig(episodes=0), r"evaluator\.episodes is 0"),
+    (lambda: EvaluatorConfig(period_updates=0), r"evaluator\.period_updates is 0"),
+    (lambda: EvaluatorConfig(solved_evaluations=0), r"evaluator\.solved_evaluations is 0"),
+    (lambda: EvaluatorConfig(period_seconds=-1), r"evaluator\.period_seconds is -1: it must be 0 or more\."),
+    (lambda: RunConfig(name="my run"), r"Run name 'my run' is not valid"),
+    (lambda: RunConfig(environment_steps=0), r"config\.environment_steps is 0"),
+    (lambda: RunConfig(seed=-1), r"seed is -1: it must lie in \[0, 2\^31\)\."),
+    (lambda: RunConfig(seed=2**31), r"seed is 2147483648"),
+    (
+      lambda: RunConfig(events=(goal_event(), goal_event()), replay=make_replay(GOAL_TABLE)),
+      r"Two events share a name among \['goal', 'goal'\]: give each its own\.",
+    ),
+    (
+      lambda: RunConfig(events=tuple(goal_event(name=f"e{i}") for i in range(32)), replay=make_replay(GOAL_TABLE)),
+      r"There are 32 events: a run can have 31\.",
+    ),
+    (
+      lambda: RunConfig(events=(goal_event(),)),
+      r"Event 'goal' sends its history to table 'goal', which is not among replay\.tables \(none\): add the table or",
+    ),
+    (
+      lambda: RunConfig(events=(goal_event(51),), replay=make_replay(GOAL_TABLE)),
+      r"Event 'goal' has a history of 51 steps, but table 'goal' holds 50 transitions and a writer keeps at most 10000",
+    ),
+    (
+      lambda: RunConfig(events=(goal_event(10_001),), replay=make_replay(GOAL_TABLE, capacity=10**6)),
+      r"Event 'goal' has a history of 10001 steps, but .*a writer keeps at most 10000 steps: shorten the history\.",
+    ),
+    (
+      lambda: RunConfig(replay=make_replay(GOAL_TABLE)),
+      r"No event feeds table 'goal': add an event for it or remove the table\.",
+    ),
+    (
+      lambda: RunConfig(evaluator=EvaluatorConfig(solved_event="won")),
+      r"evaluator\.solved_event is 'won', which is not among the events \(none\)\.",
+    ),
+    (
+      lambda: RunConfig(
+        replay=make_replay(default=TableSpec("default", 1.0)), learner=LearnerConfig(batch_size=10_001)
+      ),
+      r"learner\.batch_size is 10001, far more than the 100 transitions of the largest table: lower it\.",
+    ),
+    (
+      lambda: RunConfig(learner=LearnerConfig(n_step=10_001)),
+      r"learner\.n_step is 10001: at most 10000 steps can be kept",
+    ),
+  ],
+)
+def test_a_mistake_is_refused_with_what_to_do(make, sentence):
+  with pytest.raises(UserError, match=sentence):
+    make()
