@@ -7,12 +7,10 @@ import time
 from collections.abc import Callable, Mapping
 
 import numpy as np
-import sonnet as snt
-import tensorflow as tf
 
 from configs import EvaluatorConfig, RunConfig
 from environments import EventEnvironment, make_environment_spec, make_event_environment
-from networks import assign_weights, make_q_network
+from networks import ActingNetwork
 from replay_server import layout
 from replay_server.connection import Connection, Stopped
 from replay_server.manifest import Manifest
@@ -39,34 +37,13 @@ class GreedyEpisode:
   frames: tuple[np.ndarray, ...] = ()
 
 
-class GreedyPolicy:
-  """The policy that takes the action of the largest value."""
-
-  def __init__(self, network: snt.Module, environment: EventEnvironment):
-    """Makes the policy of `network` for observations and actions of `environment`."""
-    spec = make_environment_spec(environment)
-    self._network = network
-    self._action_dtype = spec.actions.dtype
-    observations = tf.TensorSpec([None, *spec.observations.shape], spec.observations.dtype)
-    self._values = tf.function(network, input_signature=[observations])
-
-  def load(self, snapshot: PolicySnapshot) -> None:
-    """Takes a snapshot's weights over."""
-    assign_weights(self._network, snapshot.weights)
-
-  def __call__(self, observation: np.ndarray) -> np.ndarray:
-    """The action for one observation."""
-    return np.asarray(self._values(observation[None])[0].numpy().argmax(), self._action_dtype)
-
-
 def make_greedy_policy(
-  config: RunConfig, environment: EventEnvironment, snapshot: PolicySnapshot | None = None
-) -> GreedyPolicy:
-  """The greedy policy of a run, with a snapshot's weights if one is given."""
-  policy = GreedyPolicy(make_q_network(make_environment_spec(environment), config.network), environment)
-  if snapshot is not None:
-    policy.load(snapshot)
-  return policy
+  config: RunConfig, environment: EventEnvironment, snapshot: PolicySnapshot
+) -> Callable[[np.ndarray], np.ndarray]:
+  """The policy that takes the action of the largest value: observation -> action."""
+  spec = make_environment_spec(environment)
+  network = ActingNetwork(spec, config.network, snapshot.weights)
+  return lambda observation: np.asarray(network(observation[None])[0].argmax(), spec.actions.dtype)
 
 
 def play_episode(
@@ -144,7 +121,6 @@ class Evaluator:
     self._event_names = [event.name for event in config.events]
     self._environment = make_event_environment(config, seed=seed)
     manifest.check_codec(layout.make_row_codec(make_environment_spec(self._environment)))
-    self._policy = make_greedy_policy(config, self._environment)
     self._source = PolicySource(connection, config.replay.default.name)
     self._writer = connection.writer()
     self._stop = stop
@@ -183,8 +159,8 @@ class Evaluator:
       return False
     self.state = f"evaluating policy {snapshot.version}"
     self._version = snapshot.version
-    self._policy.load(snapshot)
-    episodes = [play_episode(self._environment, self._policy, self._stop) for _ in range(self._config.episodes)]
+    policy = make_greedy_policy(self._run_config, self._environment, snapshot)
+    episodes = [play_episode(self._environment, policy, self._stop) for _ in range(self._config.episodes)]
     self._report(snapshot, episodes)
     return True
 

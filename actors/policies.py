@@ -3,11 +3,8 @@
 from collections.abc import Callable
 
 import numpy as np
-import sonnet as snt
-import tensorflow as tf
 
 from configs import ActorConfig
-from networks import assign_weights
 from replay_server.policy import PolicySnapshot
 
 
@@ -30,45 +27,34 @@ def epsilon_at(config: ActorConfig, worker_index: int, learner_steps: int) -> fl
 class NetworkBank:
   """Value networks by policy version.
 
-  Environments of one worker start episodes at different times and keep their weights through them, so several versions can
-  be in use at once. Those that use the same one share a network, and one call serves them all.
+  Environments of one worker start episodes at different times and keep their weights through them, so several versions
+  can be in use at once. Those that use the same one share a network, and one call serves them all.
   """
 
-  def __init__(self, make_network: Callable[[], snt.Module], observation_spec: tf.TensorSpec):
+  def __init__(self, make_network: Callable[[np.ndarray], Callable[[np.ndarray], np.ndarray]]):
     """Makes an empty bank.
 
     Args:
-      make_network: builds a network whose weights will be replaced.
-      observation_spec: of one observation.
+      make_network: weights, float32 [P] -> a function from observations [B, ...] to values, float32 [B, actions].
     """
     self._make_network = make_network
-    self._signature = [tf.TensorSpec([None, *observation_spec.shape], observation_spec.dtype)]
-    self._in_use: dict[int, tuple[snt.Module, Callable[[tf.Tensor], tf.Tensor]]] = {}
+    self._networks: dict[int, Callable[[np.ndarray], np.ndarray]] = {}
     self._users: dict[int, int] = {}
-    self._free: list[tuple[snt.Module, Callable[[tf.Tensor], tf.Tensor]]] = []
 
   def acquire(self, snapshot: PolicySnapshot) -> int:
     """Makes a version usable; to be released once for every time it was acquired. Returns the version."""
     version = snapshot.version
-    if version not in self._in_use:
-      network, forward = self._free.pop() if self._free else self._build()
-      assign_weights(network, snapshot.weights)
-      self._in_use[version] = (network, forward)
+    if version not in self._networks:
+      self._networks[version] = self._make_network(snapshot.weights)
     self._users[version] = self._users.get(version, 0) + 1
     return version
 
   def release(self, version: int) -> None:
-    """Gives a version back; the last user frees its network for another."""
+    """Gives a version back; its network goes with its last user."""
     self._users[version] -= 1
     if not self._users[version]:
-      del self._users[version]
-      self._free.append(self._in_use.pop(version))
+      del self._users[version], self._networks[version]
 
   def values(self, version: int, observations: np.ndarray) -> np.ndarray:
-    """Action values, float32 [batch, actions], of observations [batch, ...] under an acquired version."""
-    values: np.ndarray = self._in_use[version][1](observations).numpy()
-    return values
-
-  def _build(self) -> tuple[snt.Module, Callable[[tf.Tensor], tf.Tensor]]:
-    network = self._make_network()
-    return network, tf.function(network, input_signature=self._signature)
+    """Action values, float32 [B, actions], of observations [B, ...] under an acquired version."""
+    return self._networks[version](observations)

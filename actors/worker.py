@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping
 
 import numpy as np
-import tensorflow as tf
 
 from actors.actor import NoPolicy, RolloutActor
 from actors.adder import EventTableAdder, references_needed
@@ -16,7 +15,7 @@ from actors.row_writer import RowWriter
 from configs import UserError
 from environments import EventEnvironment, make_environment_spec, make_event_environment
 from environments.timestep import EventTimeStep
-from networks import make_q_network
+from networks import ActingNetwork
 from replay_server import layout
 from replay_server.connection import Connection, Stopped
 from replay_server.manifest import Manifest
@@ -82,9 +81,7 @@ class RolloutWorker:
     spec = make_environment_spec(environments[0])
     codec = layout.make_row_codec(spec)
     manifest.check_codec(codec)
-    self._bank = NetworkBank(
-      lambda: make_q_network(spec, config.network), tf.TensorSpec(spec.observations.shape, spec.observations.dtype)
-    )
+    self._bank = NetworkBank(lambda weights: ActingNetwork(spec, config.network, weights))
     source = PolicySource(connection, config.replay.default.name)
     self._writers = [RowWriter(connection, references_needed(config), stop, self._note_wait) for _ in environments]
     self._slots = [

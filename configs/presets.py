@@ -32,23 +32,29 @@ def load_config(name: str) -> RunConfig:
     raise UserError(
       f"There is no config file {name!r}: check the path, or name a preset ({', '.join(sorted(PRESETS))})."
     )
-  if path.suffix == ".json":
-    return from_json(path.read_text())
-  return _from_python(path)
+  if path.suffix == ".py":
+    return _from_python(path)
+  try:
+    return from_json(path.read_text(encoding="utf-8"))
+  except UnicodeDecodeError:
+    raise UserError(f"The config file {path} is not a text in UTF-8: save it as one.") from None
 
 
 def _from_python(path: pathlib.Path) -> RunConfig:
   try:
     get_config = runpy.run_path(str(path)).get("get_config")
+    if not callable(get_config):
+      raise UserError(
+        f"The config file {path} has no function get_config(): add one that returns a slipstream.RunConfig."
+      )
+    config = get_config()
   except UserError:
     raise
-  except Exception as error:  # The file is the user's: whatever it raises is theirs to read, in one sentence.
+  except (
+    Exception,
+    SystemExit,
+  ) as error:  # The file is the user's: whatever it raises is theirs to read, in one sentence.
     raise UserError(f"The config file {path} cannot be run ({type(error).__name__}: {error}): mend it.") from error
-  if not callable(get_config):
-    raise UserError(
-      f"The config file {path} has no function get_config(): add one that returns a slipstream.RunConfig."
-    )
-  config = get_config()
   if not isinstance(config, RunConfig):
     raise UserError(
       f"get_config() of {path} returned a {type(config).__name__}: it must return a slipstream.RunConfig."

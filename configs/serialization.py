@@ -90,6 +90,10 @@ def _first_sentence(error: BaseException, path: str = "") -> str:
     inner = error.exceptions[0]
     step = _last_note(inner)
     return _first_sentence(inner, f"{path}.{step}".strip(".") if step else path)
+  if isinstance(error, KeyError):
+    return f"The config's {path or 'top level'} is missing: give it a value."
+  if isinstance(error, TypeError):
+    return f"The config's {path or 'top level'} has the wrong shape ({error}): see --print_config of a preset."
   return f"The config's {path or 'top level'} is not valid: {error}."
 
 
@@ -173,6 +177,7 @@ def _set(data: dict[str, Any], path: str, text: str) -> None:
 
 
 def _is_free_form(parents: list[str]) -> bool:
+  # The keyword arguments of an environment or a condition are the user's: any name may be added.
   return bool(parents) and parents[-1] == "arguments"
 
 

@@ -1,7 +1,9 @@
 """The value network, and its weights as one vector."""
 
+import itertools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -81,6 +83,39 @@ def make_q_network(
   return network
 
 
+class ActingNetwork:
+  """`QNetwork`'s forward pass in numpy, for acting.
+
+  A call of a TensorFlow function costs a worker several times what a step of a small environment does, most of it thread
+  switches; these few matrix products do not.
+  """
+
+  def __init__(self, environment_spec: specs.EnvironmentSpec, config: NetworkConfig, vector: npt.NDArray[np.float32]):
+    """Takes the weights that `flatten_weights` made.
+
+    Args:
+      environment_spec: of the environment; its actions are discrete.
+      config: the hidden layers.
+      vector: float32 [P].
+
+    Raises:
+      UserError: the vector has another length than such a network's weights.
+    """
+    sizes = (math.prod(environment_spec.observations.shape), *config.hidden_sizes, environment_spec.actions.num_values)
+    shapes = [shape for inputs, outputs in itertools.pairwise(sizes) for shape in ((outputs,), (inputs, outputs))]
+    parts = _split(vector, shapes)
+    self._layers = list(zip(parts[1::2], parts[::2], strict=True))
+
+  def __call__(self, observations: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """Q(s, .): observations [B, ...] of any number type -> float32 [B, num_actions]."""
+    hidden = observations.reshape(len(observations), -1).astype(np.float32, copy=False)
+    *hidden_layers, (weights, bias) = self._layers
+    for hidden_weights, hidden_bias in hidden_layers:
+      hidden = np.maximum(hidden @ hidden_weights + hidden_bias, 0)
+    values: npt.NDArray[np.float32] = hidden @ weights + bias
+    return values
+
+
 def flatten_weights(module: snt.Module) -> npt.NDArray[np.float32]:
   """All weights of a module as one vector, float32 [P].
 
@@ -96,11 +131,17 @@ def assign_weights(module: snt.Module, vector: npt.NDArray[np.float32]) -> None:
   Raises:
     UserError: the vector has another length than the module's weights.
   """
-  sizes = [math.prod(variable.shape) for variable in module.variables]
+  parts = _split(vector, [tuple(variable.shape) for variable in module.variables])
+  for variable, part in zip(module.variables, parts, strict=True):
+    variable.assign(part)
+
+
+def _split(vector: npt.NDArray[np.float32], shapes: Sequence[tuple[int, ...]]) -> list[npt.NDArray[np.float32]]:
+  sizes = [math.prod(shape) for shape in shapes]
   if np.shape(vector) != (sum(sizes),):
     raise UserError(
       f"The weights have the shape {np.shape(vector)}, but this network takes ({sum(sizes)},): use one config.network "
       "and one environment for every role of a run."
     )
-  for variable, part in zip(module.variables, np.split(vector, np.cumsum(sizes)[:-1]), strict=True):
-    variable.assign(np.reshape(part, variable.shape))
+  parts = np.split(vector, np.cumsum(sizes)[:-1])
+  return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]

@@ -60,7 +60,7 @@ def test_a_config_that_json_cannot_hold_is_refused():
       r"The config's network\.hidden_sizes\.1 is not valid: 'a' is not a whole",
     ),
     ('{"learner": {"discount": 2}}', r"^learner\.discount is 2\.0: it must lie in \[0, 1\]\.$"),
-    ('{"events": [{"name": "a"}]}', r"The config's events\.0.* is not valid"),
+    ('{"events": [{"name": "a"}]}', r"The config's events\.0\.condition is missing"),
   ],
 )
 def test_what_is_no_config_is_refused_and_the_place_is_named(text, sentence):

@@ -7,7 +7,7 @@ from acme import specs
 
 from configs import EnvironmentConfig, NetworkConfig, RunConfig, UserError
 from environments import make_environment_spec, make_event_environment
-from networks import assign_weights, flatten_weights, make_q_network
+from networks import ActingNetwork, assign_weights, flatten_weights, make_q_network
 
 DISCRETE = specs.DiscreteArray(3, np.int32, "action")
 CONTINUOUS = specs.BoundedArray((2,), np.float32, -1, 1, "action")
@@ -128,3 +128,21 @@ def test_a_network_is_made_for_the_world_of_a_run():
   config = RunConfig(environment=EnvironmentConfig("three_rooms"))
   network = make_q_network(make_environment_spec(make_event_environment(config)), config.network, seed=0)
   assert flatten_weights(network).shape == (256 + 3 * 256 + 3 + 256 * 3,)
+
+
+@pytest.mark.parametrize("hidden_sizes", [(), (7,), (5, 3)])
+@pytest.mark.parametrize("shape", [(3,), (2, 4), ()])
+def test_the_acting_network_gives_the_values_of_the_sonnet_network(hidden_sizes, shape):
+  spec = make_spec(shape)
+  config = NetworkConfig(hidden_sizes)
+  network = make_q_network(spec, config, seed=5)
+  for variable in network.variables:
+    variable.assign_add(tf.random.stateless_normal(variable.shape, (1, 2)))  # Biases too must count.
+  observations = np.random.default_rng(0).normal(size=(6, *shape)).astype(np.float32)
+  acting = ActingNetwork(spec, config, flatten_weights(network))
+  np.testing.assert_allclose(acting(observations), network(observations).numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_the_acting_network_refuses_weights_of_another_network():
+  with pytest.raises(UserError, match="this network takes"):
+    ActingNetwork(make_spec(), NetworkConfig((4,)), np.zeros(3, np.float32))
