@@ -8,7 +8,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 
 from configs import UserError
 from launch.run_directory import Failure, write_failure
@@ -105,6 +105,28 @@ def stop_on_signals() -> Iterator[threading.Event]:
   finally:
     for number, handler in before.items():
       signal.signal(number, handler)
+
+
+@contextmanager
+def output_to(path: pathlib.Path) -> Iterator[None]:
+  """Sends to a file what this process prints: on Python's standard output, and what C++ libraries say on file descriptor 2.
+
+  Python's standard error stays where it is, for sentences that people should see.
+  """
+  with path.open("a") as log:
+    terminal = os.dup(2)
+    stderr = sys.stderr
+    os.dup2(log.fileno(), 2)
+    # Where standard error has no descriptor of its own, as in a notebook, it is no part of this.
+    if stderr is sys.__stderr__:
+      sys.stderr = open(terminal, "w", closefd=False)  # noqa: SIM115
+    try:
+      with redirect_stdout(log):
+        yield
+    finally:
+      sys.stderr = stderr
+      os.dup2(terminal, 2)
+      os.close(terminal)
 
 
 def exit_process(code: int) -> None:

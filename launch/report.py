@@ -120,17 +120,8 @@ def _mark_solved(axes: Axes, rows: Sequence[Row], solved_evaluations: int) -> No
   if steps is None:
     return
   axes.axvline(steps, color=_SOLVED_COLOUR, linewidth=1.2, linestyle="--")
-  right = axes.get_xlim()[0] + axes.get_xlim()[1] < 2 * steps
-  axes.annotate(
-    f"solved at {steps:,.0f} steps",
-    (steps, 0.02),
-    xycoords=("data", "axes fraction"),
-    xytext=(-5 if right else 5, 0),
-    textcoords="offset points",
-    ha="right" if right else "left",
-    color=_SOLVED_COLOUR,
-    fontweight="bold",
-  )
+  # Above the axes, where no curve runs through it.
+  axes.set_title(f"solved at {steps:,.0f} steps", loc="right", fontsize="medium", color=_SOLVED_COLOUR)
 
 
 def _solved_at(rows: Sequence[Row], solved_evaluations: int) -> float | None:

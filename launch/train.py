@@ -2,15 +2,16 @@
 
 import pathlib
 import threading
+from typing import Any
 
 import portpicker
 
 from configs import RunConfig, UserError
 from launch import program
 from launch.failures import RunFailed
-from launch.finish import Outcome, finish
+from launch.finish import EXIT_INTERRUPTED, Outcome, finish
 from launch.inline import run_inline
-from launch.process import stop_on_signals
+from launch.process import output_to, stop_on_signals
 from launch.roles import row_codec
 from launch.run_directory import RunDirectory, create_run_directory, open_run_directory, take_failures
 from launch.view import RunView
@@ -67,7 +68,8 @@ def train(
 
 
 def _run_inline(config: RunConfig, run: RunDirectory, view: RunView) -> RunStatus:
-  with stop_on_signals() as stop:
+  # Reverb's and the roles' own lines belong in a log here too, not into the live view.
+  with stop_on_signals() as stop, output_to(run.logs / "inline"):
     return run_inline(config, run, stop, view)
 
 
@@ -76,23 +78,42 @@ def _run_program(config: RunConfig, run: RunDirectory, view: RunView, port: int)
   view.message(f"Server at {address}; more workers join with: slipstream attach --server={address} --actors=1")
   view.waiting("starting the server, the learner, the workers and the evaluator ...")
 
+  interrupted = threading.Event()
+
   def on_interrupt() -> None:
+    interrupted.set()
     view.message("Stopping: the server and the learner write their checkpoints (Ctrl-C again kills them without).")
 
   with program.launched(program.build_program(config, run, address), run, on_interrupt) as manager:
     done = threading.Event()
     watcher = threading.Thread(target=_watch, args=(address, view, done), name="view", daemon=True)
     watcher.start()
-    manager.wait(raise_error=False)
+    death = _wait_for_all(manager)
     done.set()
     watcher.join(timeout=5)
   failures = take_failures(run.logs)
   if failures:
     raise RunFailed(f"{failures[0].role}: {failures[0].sentence} (Logs: {run.logs})", failures[0].exit_code)
   status = read_status(run.path)
-  if status is None:
-    raise RunFailed(f"The run ended before it began: see the logs in {run.logs}.", 1)
+  if interrupted.is_set() and status is None:
+    raise RunFailed("Interrupted before the run began.", EXIT_INTERRUPTED)
+  if death or status is None:
+    raise RunFailed(
+      f"A role's process died without a word ({death or 'the server never came up'}): see the logs in {run.logs}. What was "
+      f"checkpointed goes on with: slipstream train --resume={run.path}",
+      1,
+    )
   return status
+
+
+def _wait_for_all(manager: Any) -> str:
+  """Waits until no process of the program is left; returns how the first one died that did not end by itself."""
+  try:
+    manager.wait()
+    return ""
+  except RuntimeError as error:  # Launchpad has asked the others to stop.
+    manager.wait(raise_error=False)
+    return str(error).rstrip(".")
 
 
 def read_live_status(connection: Connection) -> RunStatus | None:

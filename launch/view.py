@@ -268,12 +268,16 @@ def _roles(roles: Sequence[RoleStatus]) -> RenderableType:
 
 
 def _role_name(role: RoleStatus) -> Text:
+  if role.ended:
+    return Text(f"○ {role.name}", style="dim")
   return Text.assemble(("● ", "green") if role.alive else ("✗ ", "bold red"), (role.name, "" if role.alive else "red"))
 
 
 def _role_state(role: RoleStatus) -> Text:
   if role.alive:
     return Text(role.state)
+  if role.ended:
+    return Text("ended", style="dim")
   return Text(f"not heard for {format_duration(role.seconds_since_heartbeat)} (last: {role.state})", style="red")
 
 
@@ -423,4 +427,5 @@ class RunView:
         redirect_stderr=sys.stderr.isatty(),
       )
       self._live.start()
-    self._live.update(renderable)
+    # The cursor waits on an empty line of its own: the terminal's ^C would otherwise break the panel's last line.
+    self._live.update(Group(renderable, Text()))

@@ -175,6 +175,7 @@ class Monitor:
         state=beat.state,
         seconds_since_heartbeat=silent,
         alive=not beat.ended and silent < DEAD_AFTER_SECONDS,
+        ended=beat.ended,
       )
 
 

@@ -40,7 +40,8 @@ class RoleStatus:
     pid: its process id there.
     state: what it is doing or waiting for, for people.
     seconds_since_heartbeat: since it was last heard of.
-    alive: whether that is recent enough.
+    alive: whether that is recent enough, and it has not ended.
+    ended: whether it said its last.
   """
 
   name: str
@@ -50,6 +51,7 @@ class RoleStatus:
   state: str
   seconds_since_heartbeat: float
   alive: bool
+  ended: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

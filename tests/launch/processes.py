@@ -1,0 +1,119 @@
+"""Running the command line as a user does, in processes that surely end."""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import psutil
+
+ROOT = pathlib.Path(__file__).parents[2]
+# Several TensorFlow imports at once on two busy cores take their time.
+START_SECONDS = 150.0
+
+
+class Cli:
+  """One running command, its output in a file."""
+
+  def __init__(self, process: subprocess.Popen, output: pathlib.Path):
+    self.process = process
+    self._output = output
+
+  @property
+  def pid(self) -> int:
+    return self.process.pid
+
+  def output(self) -> str:
+    return self._output.read_text()
+
+  def wait(self, timeout: float) -> int:
+    return self.process.wait(timeout)
+
+  def send(self, signum: int) -> None:
+    self.process.send_signal(signum)
+
+  def children(self) -> list[psutil.Process]:
+    return psutil.Process(self.pid).children(recursive=True)
+
+  def result(self) -> dict:
+    line = next(line for line in reversed(self.output().splitlines()) if line.startswith("RESULT "))
+    return json.loads(line.removeprefix("RESULT "))
+
+
+@contextlib.contextmanager
+def cli(folder: pathlib.Path, name: str, *arguments: str, cwd: pathlib.Path = ROOT) -> Iterator[Cli]:
+  """Starts `slipstream ARGUMENTS`; whatever of it still runs at the end is killed."""
+  output = folder / f"{name}.log"
+  with output.open("w") as file:
+    process = subprocess.Popen(
+      [sys.executable, "-m", "slipstream", *arguments],
+      cwd=cwd,
+      stdout=file,
+      stderr=subprocess.STDOUT,
+      start_new_session=True,
+      env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"},
+    )
+  try:
+    yield Cli(process, output)
+  finally:
+    with contextlib.suppress(psutil.NoSuchProcess):
+      for child in psutil.Process(process.pid).children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+          child.kill()
+    process.kill()
+    process.wait(30)
+
+
+def wait_for(condition: Callable[[], object], timeout: float, what: str) -> object:
+  """What `condition` returns, once that is true."""
+  deadline = time.monotonic() + timeout
+  while time.monotonic() < deadline:
+    with contextlib.suppress(StopIteration, FileNotFoundError, psutil.NoSuchProcess):
+      found = condition()
+      if found:
+        return found
+    time.sleep(0.25)
+  raise AssertionError(f"timed out after {timeout:g} s waiting for {what}")
+
+
+def address_of(run: Cli) -> str:
+  """The address that a `train` printed."""
+  return str(wait_for(lambda: _find(r"Server at (localhost:\d+)", run.output()), START_SECONDS, "an address"))
+
+
+def run_dir_of(run: Cli) -> pathlib.Path:
+  """The run directory that a `train` or `serve` printed."""
+  pattern = r"(?:Run \S+ in |Run directory: )(\S+)"
+  return pathlib.Path(str(wait_for(lambda: _find(pattern, run.output()), START_SECONDS, "a run directory")))
+
+
+def _find(pattern: str, text: str) -> str | None:
+  match = re.search(pattern, text)
+  return match.group(1) if match else None
+
+
+def status_of(run_dir: pathlib.Path) -> dict:
+  """The run's last status, from its directory."""
+  return json.loads((run_dir / "status.json").read_text())
+
+
+def alive(pid: int) -> bool:
+  """Whether a process runs (and is not just waiting to be reaped)."""
+  with contextlib.suppress(psutil.NoSuchProcess):
+    return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+  return False
+
+
+def assert_all_gone(pids: list[int], timeout: float = 5.0) -> None:
+  wait_for(lambda: not any(alive(pid) for pid in pids), timeout, f"the end of {pids}")
+
+
+KILL = signal.SIGKILL
+INTERRUPT = signal.SIGINT
+TERMINATE = signal.SIGTERM

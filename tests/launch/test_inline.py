@@ -1,0 +1,95 @@
+"""Inline runs: one process, exact environment steps per update, the same seed the same run."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import slipstream
+from configs import load_config, override
+from launch.inline import run_inline
+from launch.run_directory import create_run_directory
+from launch.view import RunView
+from replay_server.policy import load_snapshot
+
+SMALL_WORLD = {
+  "environment.arguments.room_size": "2",
+  "environment.arguments.time_limit": "100",
+  "replay.default.min_size": "200",
+  "actor.random_steps": "200",
+  "learner.updates_per_block": "8",
+  "evaluator.period_updates": "64",
+}
+
+
+def small_world(**changes: str) -> slipstream.RunConfig:
+  return override(
+    load_config("three_rooms"), {**SMALL_WORLD, **{key.replace("__", "."): v for key, v in changes.items()}}
+  )
+
+
+def test_an_inline_run_solves_its_world_from_python(tmp_path, capfd):
+  outcome = slipstream.train(small_world(), run_root=tmp_path, inline=True)
+  assert outcome.solved
+  assert outcome.exit_code == 0
+  assert outcome.status.solved_streak == 4
+  for name in ("learning_curve.png", "greedy_path.png", "metrics.csv", "logs/inline"):
+    assert (outcome.run_dir / name).stat().st_size > 0
+  output = capfd.readouterr()
+  assert "reverb/cc" not in output.out + output.err
+  assert "solved" in output.out
+
+
+def test_gradient_steps_follow_environment_steps_exactly_and_the_budget_is_kept_and_a_run_goes_on(tmp_path):
+  config = small_world(environment_steps="1000", evaluator__solved_evaluations="1000")
+  outcome = slipstream.train(config, run_root=tmp_path, inline=True, quiet=True)
+  assert outcome.exit_code == 3
+  assert outcome.status.phase == "exhausted"
+  assert outcome.status.environment_steps == 1000
+  # 800 steps after the minimum of 200, ten an update, in blocks of eight.
+  assert outcome.status.gradient_steps == 80
+
+  more = override(config, {"environment_steps": "1320"})
+  resumed = slipstream.train(more, resume=str(outcome.run_dir), inline=True, quiet=True)
+  assert resumed.run_dir == outcome.run_dir
+  assert resumed.status.environment_steps == 1320
+  assert resumed.status.gradient_steps == 112
+  assert resumed.status.policy_version > outcome.status.policy_version
+  assert resumed.status.wall_seconds > outcome.status.wall_seconds
+
+
+def test_the_same_seed_begins_the_same_run_and_another_seed_another(tmp_path):
+  config = small_world(environment_steps="200", evaluator__solved_evaluations="1000")
+
+  def begin(seed: int) -> tuple[np.ndarray, float | None, int]:
+    outcome = slipstream.train(
+      override(config, {"seed": str(seed)}), run_root=tmp_path / str(seed), inline=True, quiet=True
+    )
+    snapshot, _ = load_snapshot(outcome.run_dir / "checkpoints" / "policy" / "latest.npz")
+    return snapshot.weights, outcome.status.train_return, outcome.status.episodes
+
+  first, again, other = begin(1), begin(1), begin(2)
+  np.testing.assert_array_equal(first[0], again[0])
+  assert first[1:] == again[1:]
+  assert not np.array_equal(first[0], other[0])
+
+
+def test_a_stopped_inline_run_writes_its_checkpoints(tmp_path):
+  config = small_world(evaluator__solved_evaluations="1000")
+  directory = create_run_directory(config, tmp_path)
+  stop = threading.Event()
+
+  class StopsSoon(RunView):
+    def update(self, status):
+      if status.gradient_steps > 16:
+        stop.set()
+
+  status = run_inline(config, directory, stop, StopsSoon(quiet=True))
+  assert status.phase == "stopping"
+  assert any(directory.replay_checkpoint.iterdir())
+  assert (directory.checkpoints / "learner" / "checkpoint").is_file()
+
+
+def test_training_nothing_is_refused():
+  with pytest.raises(slipstream.UserError, match="nothing to train"):
+    slipstream.train()

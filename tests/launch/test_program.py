@@ -1,0 +1,215 @@
+"""A real Launchpad program: it solves, it is interrupted and goes on, it is joined, and it survives or reports real kills."""
+
+import json
+import time
+
+import pytest
+
+from tests.launch.processes import (
+  INTERRUPT,
+  KILL,
+  START_SECONDS,
+  address_of,
+  alive,
+  assert_all_gone,
+  cli,
+  run_dir_of,
+  status_of,
+  wait_for,
+)
+
+pytestmark = pytest.mark.timeout(600)
+
+# Rooms of two cells, which random actions solve: what is tested here is the wiring.
+SMALL_WORLD = [
+  "--config=three_rooms",
+  "--config.environment.arguments.room_size=2",
+  "--config.environment.arguments.time_limit=100",
+  "--config.replay.default.min_size=200",
+  "--config.actor.random_steps=200",
+]
+# Never solved, and far from its budget.
+ENDLESS = [*SMALL_WORLD, "--config.evaluator.solved_evaluations=100000", "--config.environment_steps=100000000"]
+
+
+def test_a_local_run_solves_its_world_and_leaves_everything_a_user_needs_and_no_process(tmp_path):
+  with cli(tmp_path, "train", "train", *SMALL_WORLD, "--config.seed=3", f"--run_root={tmp_path}") as run:
+    run_dir = run_dir_of(run)
+    wait_for(lambda: status_of(run_dir)["environment_steps"] > 0, START_SECONDS, "the first steps")
+    pids = [child.pid for child in run.children()]
+    assert len(pids) >= 5
+    assert run.wait(300) == 0, run.output()
+  assert_all_gone(pids)
+  result = run.result()
+  assert result["solved"] is True
+  assert result["run_dir"] == str(run_dir)
+  assert result["environment_steps"] > 200
+  assert result["gradient_steps"] > 0
+  assert result["eval_return"] > -10
+  assert result["wall_seconds"] > 0
+  last_line = run.output().rstrip().splitlines()[-1]
+  assert last_line.startswith("RESULT ")
+  names = (
+    "config.json",
+    "versions.txt",
+    "metrics.csv",
+    "learning_curve.png",
+    "greedy_path.png",
+    "videos/greedy_path.gif",
+  )
+  assert [name for name in names if not (run_dir / name).is_file()] == []
+  assert any((run_dir / "tb").iterdir())
+  for name in ("learner", "replay", "policy"):
+    assert any((run_dir / "checkpoints" / name).iterdir())
+  evaluations = status_of(run_dir)["evaluations"][-4:]
+  assert len({evaluation["policy_version"] for evaluation in evaluations}) == 4
+  assert all(evaluation["solved"] for evaluation in evaluations)
+
+  with cli(
+    tmp_path, "evaluate", "evaluate", f"--checkpoint={run_dir}", "--video", f"--export={tmp_path / 'model'}"
+  ) as play:
+    assert play.wait(120) == 0, play.output()
+  assert play.result()["mean_return"] == pytest.approx(result["eval_return"], abs=1e-4)
+  assert list((run_dir / "videos").glob("policy_*.gif"))
+  assert (tmp_path / "model" / "saved_model.pb").is_file()
+
+
+def test_a_run_can_be_joined_survives_the_joined_ones_death_is_interrupted_and_goes_on_where_it_stopped(tmp_path):
+  with cli(tmp_path, "train", "train", *ENDLESS, f"--run_root={tmp_path / 'runs'}") as run:
+    address, run_dir = address_of(run), run_dir_of(run)
+    wait_for(lambda: status_of(run_dir)["gradient_steps"] > 0, START_SECONDS, "the first gradient steps")
+    own = [child.pid for child in run.children()]
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    with cli(tmp_path, "attach", "attach", f"--server={address}", "--actors=2", cwd=elsewhere) as attach:
+      wait_for(lambda: attached_actors(run_dir) == 2, START_SECONDS, "two attached workers")
+      with cli(tmp_path, "status", "status", f"--server={address}", cwd=elsewhere) as status:
+        assert status.wait(60) == 0, status.output()
+      assert "actor_0" in status.output()
+      for worker in attach.children():
+        worker.send_signal(KILL)
+      assert attach.wait(60) == 0, attach.output()
+    before = status_of(run_dir)["environment_steps"]
+    wait_for(lambda: status_of(run_dir)["environment_steps"] > before + 500, 60, "the run to go on")
+    wait_for(lambda: attached_actors(run_dir) == 0, 60, "the killed workers to be noticed")
+
+    began = time.monotonic()
+    run.send(INTERRUPT)
+    assert run.wait(60) == 130, run.output()
+    assert time.monotonic() - began < 20
+  assert_all_gone(own)
+  assert f"slipstream train --resume={run_dir}" in run.output()
+  stopped = status_of(run_dir)
+  assert any((run_dir / "checkpoints" / "replay").iterdir())
+  assert (run_dir / "checkpoints" / "learner" / "checkpoint").is_file()
+
+  budget = stopped["environment_steps"] + 3000
+  more = f"--config.environment_steps={budget}"
+  with cli(tmp_path, "resume", "train", f"--resume={run_dir}", more) as run:
+    first = wait_for(lambda: newer_status(run_dir, stopped), START_SECONDS, "the run to go on")
+    # What the tables, the learner and the clock had counted is still counted.
+    assert first["environment_steps"] >= stopped["environment_steps"]
+    assert first["tables"][0]["size"] >= stopped["tables"][0]["size"]
+    assert run.wait(300) == 3, run.output()
+  ended = status_of(run_dir)
+  assert ended["environment_steps"] >= budget
+  assert ended["gradient_steps"] > stopped["gradient_steps"]
+  assert ended["policy_version"] > stopped["policy_version"]
+  assert ended["wall_seconds"] > stopped["wall_seconds"]
+  assert "What to do next" in run.output()
+  assert run.result()["solved"] is False
+
+
+def attached_actors(run_dir):
+  roles = status_of(run_dir)["roles"]
+  return sum(role["alive"] and role["name"] not in ("actor_0", "actor_1") for role in roles if role["role"] == "actor")
+
+
+def newer_status(run_dir, old):
+  status = status_of(run_dir)
+  return status if status["wall_seconds"] > old["wall_seconds"] and status["phase"] == "running" else None
+
+
+def test_roles_alone_make_a_run_whose_learner_may_restart_and_which_ends_with_its_server(tmp_path):
+  runs = f"--run_root={tmp_path / 'runs'}"
+  port = "--port=0"
+  with cli(tmp_path, "serve", "serve", *ENDLESS, runs, port) as server:
+    run_dir = run_dir_of(server)
+    served = wait_for(lambda: serving_port(server), START_SECONDS, "the server")
+    address = f"--server=localhost:{served}"
+    with (
+      cli(tmp_path, "act", "act", address) as worker,
+      cli(tmp_path, "evaluate", "evaluate", address) as evaluator,
+    ):
+      with cli(tmp_path, "learn", "learn", address, runs) as learner:
+        wait_for(lambda: status_of(run_dir)["policy_version"] > 5, START_SECONDS, "a few policies")
+        learner.send(KILL)
+        learner.wait(30)
+      version = status_of(run_dir)["policy_version"]
+      with cli(tmp_path, "learn_again", "learn", address, runs) as learner:
+        wait_for(lambda: status_of(run_dir)["policy_version"] > version + 2, START_SECONDS, "the next policies")
+        assert all(alive(role.pid) for role in (worker, evaluator))
+        evaluated = [evaluation["policy_version"] for evaluation in status_of(run_dir)["evaluations"]]
+        assert evaluated == sorted(set(evaluated))
+
+        began = time.monotonic()
+        server.send(KILL)
+        codes = [role.wait(60) for role in (learner, worker, evaluator)]
+        assert time.monotonic() - began < 30
+    for role, code in zip((learner, worker, evaluator), codes, strict=True):
+      assert code == 4, role.output()
+      assert "The replay server at" in role.output()
+      assert "Traceback" not in role.output()
+
+
+def serving_port(server):
+  lines = [line for line in server.output().splitlines() if line.startswith("Serving run ")]
+  return lines[0].rpartition(" ")[2].rstrip(".") if lines else None
+
+
+def test_no_role_outlives_a_killed_launcher(tmp_path):
+  with cli(tmp_path, "train", "train", *ENDLESS, f"--run_root={tmp_path}") as run:
+    run_dir = run_dir_of(run)
+    wait_for(lambda: status_of(run_dir)["environment_steps"] > 0, START_SECONDS, "the first steps")
+    children = [child.pid for child in run.children()]
+    run.send(KILL)
+    run.wait(10)
+    assert_all_gone(children, timeout=60)
+  # Even so the run's last state was written.
+  assert any((run_dir / "checkpoints" / "replay").iterdir())
+
+
+BROKEN_WORLD = '''
+import gymnasium
+import numpy as np
+
+
+class Broken(gymnasium.Env):
+  """Gives a reward that is not a number after a while."""
+
+  observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+  action_space = gymnasium.spaces.Discrete(2)
+
+  def reset(self, *, seed=None, options=None):
+    super().reset(seed=seed)
+    self.steps = 0
+    return np.zeros(2, np.float32), {}
+
+  def step(self, action):
+    self.steps += 1
+    return np.zeros(2, np.float32), float("nan") if self.steps > 50 else 0.0, False, False, {}
+'''
+
+
+def test_an_environment_that_breaks_ends_the_run_with_its_sentence_and_nothing_stored_is_lost(tmp_path):
+  (tmp_path / "broken_world.py").write_text(BROKEN_WORLD)
+  config = {"name": "broken", "environment": {"name": "broken_world:Broken"}, "actor": {"workers": 1}}
+  (tmp_path / "broken.json").write_text(json.dumps(config))
+  arguments = [f"--config={tmp_path / 'broken.json'}", f"--pythonpath={tmp_path}", f"--run_root={tmp_path}"]
+  with cli(tmp_path, "train", "train", *arguments) as run:
+    assert run.wait(START_SECONDS + 60) == 2, run.output()
+  assert "The environment produced a reward that is not finite" in run.output()
+  assert "Traceback" not in run.output()
+  run_dir = run_dir_of(run)
+  assert status_of(run_dir)["environment_steps"] == 50
+  assert any((run_dir / "checkpoints" / "replay").iterdir())
