@@ -1,7 +1,6 @@
 """The learner: draws blocks, updates, publishes, checkpoints."""
 
 import json
-import math
 import pathlib
 import threading
 import time
@@ -11,11 +10,11 @@ import numpy as np
 import tensorflow as tf
 from acme import core, specs
 
-from configs import UserError
+from configs import Stopped, UserError
 from learner.ddqn import DoubleDqn
 from learner.sampler import StratifiedSampler
 from networks import flatten_weights
-from replay_server.connection import Connection, Stopped
+from replay_server.connection import Connection
 from replay_server.manifest import Manifest
 from replay_server.policy import PolicyPublisher, PolicySnapshot, PolicySource, save_snapshot
 
@@ -75,6 +74,8 @@ class Learner(core.Learner):
     self.policy_version = 0
     self.state = "starting"
     self._metrics: dict[str, float] = {}
+    self._drawn = np.zeros(len(config.replay.all_tables), np.int64)
+    self._is_finite = True
     self._restore(directory, PolicySource(connection, config.replay.default.name).fetch())
     self._checkpointed = time.monotonic()
     self.publish()
@@ -111,7 +112,12 @@ class Learner(core.Learner):
     return self._sampler.waiting_for or self.state
 
   def run(self, num_steps: int | None = None) -> None:
-    """Learns until stopped (or for `num_steps` blocks), then writes the last checkpoint and ends the sampler."""
+    """Learns until stopped (or for `num_steps` blocks) and closes, whatever ends it.
+
+    Raises:
+      ServerLost: the server does not answer.
+      UserError: the loss or the weights are no longer finite.
+    """
     blocks = 0
     try:
       while not self._stop.is_set() and (num_steps is None or blocks < num_steps):
@@ -121,7 +127,8 @@ class Learner(core.Learner):
           self.save()
     except Stopped:
       pass
-    self.close()
+    finally:
+      self.close()
 
   def step(self) -> None:
     """One block of updates; publishes when it is time.
@@ -129,7 +136,7 @@ class Learner(core.Learner):
     Raises:
       Stopped: told to stop while waiting for transitions.
       ServerLost: the server does not answer.
-      UserError: the loss is no longer finite.
+      UserError: the loss or the weights are no longer finite.
     """
     block = self._sampler.next_block()
     self.state = "learning"
@@ -137,46 +144,67 @@ class Learner(core.Learner):
       loss, mean_q, td_errors = (tensor.numpy() for tensor in self._algorithm.update_block(tf.constant(block.rows)))
     before = self.gradient_steps
     self.gradient_steps += len(loss)
+    self._drawn = block.quotas.sum(axis=0)
+    if not np.isfinite(loss).all():
+      raise self._diverged("loss is")
     self._metrics = {
       "loss": float(loss.mean()),
       "mean_q": float(mean_q.mean()),
       "mean_abs_td_error": float(np.abs(td_errors).mean()),
       "drawn_ahead": float(sum(self.drawn_ahead().values())),
     }
-    if not math.isfinite(self._metrics["loss"]):
-      shares = ", ".join(
-        f"{n} of {name}" for name, n in zip(self._sampler.table_names, block.quotas.sum(0), strict=True)
-      )
-      raise UserError(
-        f"The loss is not finite after {self.gradient_steps} gradient steps (rows of the block: {shares}): lower "
-        "learner.learning_rate or scale the rewards; the last checkpoint is from before it."
-      )
     period = self._config.learner.publish_period_updates
     if before // period != self.gradient_steps // period:
       self.publish()
 
-  def publish(self) -> None:
-    """Sends the weights to the policy table under the next version."""
-    self.policy_version += 1
-    self._publisher.publish(self._snapshot())
+  def _diverged(self, what: str) -> UserError:
+    self._is_finite = False
+    shares = ", ".join(f"{n} of {name}" for name, n in zip(self._sampler.table_names, self._drawn, strict=True))
+    return UserError(
+      f"The {what} not finite after {self.gradient_steps} gradient steps (rows of the block: {shares}): lower "
+      "learner.learning_rate or scale the rewards; the last checkpoint is from before it."
+    )
 
-  def _snapshot(self) -> PolicySnapshot:
-    return PolicySnapshot(self.policy_version, self.gradient_steps, flatten_weights(self._algorithm.online))
+  def publish(self) -> None:
+    """Sends the weights to the policy table under the next version.
+
+    Raises:
+      ServerLost: the server did not confirm it.
+      UserError: the weights are no longer finite; nothing was sent.
+    """
+    snapshot = self._snapshot(self.policy_version + 1)
+    self.policy_version = snapshot.version
+    self._publisher.publish(snapshot)
+
+  def _snapshot(self, version: int) -> PolicySnapshot:
+    weights = flatten_weights(self._algorithm.online)
+    # The last update of a block can break them although its loss, taken before it, was still a number.
+    if not np.isfinite(weights).all():
+      raise self._diverged("weights are")
+    return PolicySnapshot(version, self.gradient_steps, weights)
 
   def save(self) -> None:
-    """Writes networks, optimiser and counters, and the policy alone beside them."""
+    """Writes networks, optimiser and counters, and the policy alone beside them.
+
+    Raises:
+      UserError: the weights are no longer finite; nothing was written.
+    """
+    snapshot = self._snapshot(self.policy_version)
     self._counters["gradient_steps"].assign(self.gradient_steps)
     self._counters["policy_version"].assign(self.policy_version)
     path = self._checkpoints.save()
-    save_snapshot(self._policy_path, self._snapshot(), self._config)
+    save_snapshot(self._policy_path, snapshot, self._config)
     self._checkpointed = time.monotonic()
     print(f"Learner checkpointed at gradient step {self.gradient_steps} ({pathlib.Path(path).name}).", flush=True)
 
   def close(self) -> None:
-    """Writes the last checkpoint and ends the sampler."""
-    self.state = "writing the last checkpoint"
-    self.save()
-    self._sampler.close()
+    """Writes the last checkpoint and ends the sampler; where the loss is no longer finite the checkpoint before stays."""
+    try:
+      if self._is_finite:
+        self.state = "writing the last checkpoint"
+        self.save()
+    finally:
+      self._sampler.close()
 
   def get_variables(self, names: Sequence[str]) -> list[np.ndarray]:
     """The online network's weights as one vector, for Acme; `names` is not used."""

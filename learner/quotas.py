@@ -2,24 +2,29 @@
 
 import numpy as np
 
+# A share that is whole but for rounding must neither lose a row to it nor win one.
+_ROUNDING = 1e-9
+
 
 class QuotaSchedule:
   """Whole numbers of rows for each table and batch whose long-run shares are exactly the tables' probabilities.
 
-  A batch of 32 cannot hold a share of .3; what it gives a table too little or too much is carried to the next batch.
+  A batch of 32 cannot hold a share of .3; what it gives a table too little or too much is carried to the next batch. After
+  every batch each table has had its exact share of all rows, rounded down or up. To give the rows that are left over to
+  the largest remainders would not hold that: with many small tables some would fall behind by more than a row.
   """
 
   def __init__(self, probabilities: np.ndarray, batch_size: int):
     """Makes the schedule.
 
     Args:
-      probabilities: float [tables], eta_i, summing to 1.
+      probabilities: float [tables], eta_i, summing to 1 but for rounding.
       batch_size: rows of a batch.
     """
     self._probabilities = np.asarray(probabilities, np.float64)
     self._batch_size = batch_size
     self._ready = np.ones(len(self._probabilities), bool)
-    self._shares = self._probabilities
+    self._shares = self._probabilities / self._probabilities.sum()
     self._carry = np.zeros(len(self._probabilities))
 
   def set_ready(self, ready: np.ndarray) -> None:
@@ -42,18 +47,15 @@ class QuotaSchedule:
 
   def _next_batch(self) -> np.ndarray:
     owed = self._shares * self._batch_size + self._carry
-    # A share that is whole but for rounding must not lose a row to it.
-    quotas = np.maximum(np.floor(owed + 1e-9), 0).astype(np.int64)
-    missing = self._batch_size - quotas.sum()
-    while missing:
-      # The largest remainders first; of equal ones the first table. Tables that are owed less than nothing can make the
-      # others' whole rows too many: then the smallest remainders give rows back.
-      step = 1 if missing > 0 else -1
-      can_change = (quotas + step >= 0) & (self._shares > 0)
-      order = np.argsort(np.where(can_change, -step * (owed - quotas), np.inf), kind="stable")
-      chosen = order[: min(abs(missing), int(can_change.sum()))]
-      quotas[chosen] += step
-      missing -= step * len(chosen)
+    quotas = np.maximum(np.floor(owed + _ROUNDING), 0).astype(np.int64)
+    # The rows left over go to tables that are owed a part of one, and there to those that will soonest be owed all of it.
+    # Each row is a job with a release and a deadline, and where any schedule meets all of these, earliest deadline first
+    # does; then the whole rows that are owed never exceed a batch, and no table is further off than a row.
+    owed_part = owed - quotas > _ROUNDING
+    until_whole = np.full(len(owed), np.inf)
+    np.divide(quotas + 1 - owed, self._shares, out=until_whole, where=owed_part)
+    missing = self._batch_size - int(quotas.sum())
+    quotas[np.argsort(until_whole, kind="stable")[:missing]] += 1
     self._carry = owed - quotas
     return quotas
 

@@ -10,14 +10,15 @@ import numpy as np
 import reverb
 import tensorflow as tf
 
-from configs import RunConfig
+from configs import RunConfig, ServerLost, Stopped
 from learner.quotas import QuotaSchedule, block_order
 from replay_server.codec import RowCodec
-from replay_server.connection import Connection, Stopped
+from replay_server.connection import Connection
 
 _POLL_SECONDS = 0.2
 # A stream gives up waiting for a sample after this long and is opened anew, so that it notices when it should end.
 _STREAM_TIMEOUT_MS = 2_000
+_SLOW_DRAW_SECONDS = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,24 +74,33 @@ class StratifiedSampler:
     self._requests: queue.Queue[bool] = queue.Queue()
     self._blocks: queue.Queue[Block | BaseException] = queue.Queue()
     self._requested = 0
+    self._handed_out = np.zeros(len(specs), np.int64)
+    self._drawing: tuple[str, float] | None = None
+    self._waiting_for = ""
     self._closed = threading.Event()
     self._thread: threading.Thread | None = None
-    self.waiting_for = ""
 
   @property
   def table_names(self) -> list[str]:
     """Names of the tables, in layout order."""
     return list(self._names)
 
+  @property
+  def waiting_for(self) -> str:
+    """What the drawing waits for, for people; empty where it does not."""
+    drawing = self._drawing
+    if drawing is not None and time.monotonic() - drawing[1] > _SLOW_DRAW_SECONDS:
+      return f"waiting for workers: table {drawing[0]} gives no more samples until it gets more transitions"
+    return self._waiting_for
+
   def drawn_ahead(self) -> dict[str, int]:
     """Table -> the most rows that were drawn and are not yet in a block handed out.
 
     Their probabilities are those of when they were drawn. All zero with `prefetch=False` and `updates_per_block=1`.
     """
-    waiting = [block for block in list(self._blocks.queue) if isinstance(block, Block)]
     return {
-      name: table.drawn_ahead + sum(int(block.quotas[:, index].sum()) for block in waiting)
-      for index, (name, table) in enumerate(zip(self._names, self._tables, strict=True))
+      name: table.most_drawn - int(handed_out) if table.draws_ahead else 0
+      for name, table, handed_out in zip(self._names, self._tables, self._handed_out, strict=True)
     }
 
   def next_block(self) -> Block:
@@ -111,10 +121,10 @@ class StratifiedSampler:
       except queue.Empty:
         if self._stop.is_set():
           raise Stopped("Stopped while waiting for transitions.") from None
-    self.waiting_for = ""
     self._requested -= 1
     if isinstance(block, BaseException):
       raise block
+    self._handed_out += block.quotas.sum(axis=0)
     if self._prefetch:
       self._request_up_to(1)
     return block
@@ -128,10 +138,10 @@ class StratifiedSampler:
     """Ends the drawing thread; a draw that is under way is waited for, not for long."""
     self._closed.set()
     self._requests.put(False)
-    if self._thread is not None:
-      self._thread.join(2 * _STREAM_TIMEOUT_MS / 1000)
     for table in self._tables:
       table.close()
+    if self._thread is not None:
+      self._thread.join(2 * _STREAM_TIMEOUT_MS / 1000)
 
   def _draw_forever(self) -> None:
     while self._requests.get() and not self._closed.is_set():
@@ -152,16 +162,15 @@ class StratifiedSampler:
     return Block(rows, tables, keys, probabilities, quotas)
 
   def _draw(self, table: "_StreamedTable | _FreshTable", count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    began = time.monotonic()
-    for drawn in table.draw(count):
-      if drawn is not None:
-        return drawn
-      if self._closed.is_set() or self._stop.is_set():
-        raise Stopped(f"Stopped while drawing from table {table.name!r}.")
-      if time.monotonic() - began > 1.0:
-        self.waiting_for = (
-          f"waiting for workers: table {table.name} gives no more samples until it gets more transitions"
-        )
+    self._drawing = (table.name, time.monotonic())
+    try:
+      for drawn in table.draw(count):
+        if drawn is not None:
+          return drawn
+        if self._closed.is_set() or self._stop.is_set():
+          raise Stopped(f"Stopped while drawing from table {table.name!r}.")
+    finally:
+      self._drawing = None
     raise AssertionError("a table's draw never ends without rows")
 
   def _wait_until_ready(self) -> None:
@@ -169,15 +178,20 @@ class StratifiedSampler:
     if self._ready.all():
       return  # A table that evicts what it is full of never shrinks.
     while True:
-      info = self._connection.info()
-      sizes = np.array([info[name].current_size for name in self._names])
-      self._ready = sizes >= self._min_sizes
+      try:
+        info = self._connection.info()
+      except ServerLost:  # The process's watchdog decides how long is too long.
+        self._waiting_for = "waiting for the server"
+      else:
+        sizes = np.array([info[name].current_size for name in self._names])
+        self._ready = sizes >= self._min_sizes
+        self._waiting_for = (
+          f"waiting for workers: table {self._names[0]} has {sizes[0]} of {self._min_sizes[0]} transitions"
+        )
       # Every step is in the default table, so its minimum is the run's; see configs.ReplayConfig.
       if self._ready[0]:
+        self._waiting_for = ""
         return
-      self.waiting_for = (
-        f"waiting for workers: table {self._names[0]} has {sizes[0]} of {self._min_sizes[0]} transitions"
-      )
       if self._closed.wait(_POLL_SECONDS) or self._stop.is_set():
         raise Stopped("Stopped while waiting for the first transitions.")
 
@@ -188,17 +202,23 @@ _Rows = tuple[np.ndarray, np.ndarray, np.ndarray]
 class _StreamedTable:
   """Draws through a Reverb data set, in portions; what a draw leaves of a portion is kept for the next."""
 
+  draws_ahead = True
+
   def __init__(self, connection: Connection, name: str, width: int, portion: int):
     self.name = name
     self._portion = portion
     self._dataset = _make_dataset(connection.address, name, width, portion)
     self._iterator: Iterator[reverb.ReplaySample] | None = None
     self._kept: _Rows = (np.empty((0, width), np.float32), np.empty(0, np.uint64), np.empty(0, np.float64))
+    self._received = 0
+    self._pulling = False
+    self._closed = False
 
   @property
-  def drawn_ahead(self) -> int:
-    """Rows kept, and those that the stream may have under way."""
-    return len(self._kept[0]) + (self._portion if self._iterator is not None else 0)
+  def most_drawn(self) -> int:
+    """Rows received since the start, and those that the stream may have under way."""
+    # A portion that is being put together comes on top of the one that the stream fetches ahead.
+    return self._received + self._portion * ((self._iterator is not None) + self._pulling)
 
   def draw(self, count: int) -> Iterator[_Rows | None]:
     """Yields None for as long as there are too few rows, then `count` of them."""
@@ -215,17 +235,24 @@ class _StreamedTable:
     yield tuple(column[:count] for column in columns)  # type: ignore[misc]
 
   def _next_portion(self) -> _Rows | None:
-    if self._iterator is None:
-      self._iterator = iter(self._dataset)
+    if self._closed:
+      return None
+    self._pulling = True
     try:
+      if self._iterator is None:
+        self._iterator = iter(self._dataset)
       sample = next(self._iterator)
+      self._received += len(sample.info.key)
     except StopIteration:  # The stream waited too long for a sample.
       self._iterator = None
       return None
+    finally:
+      self._pulling = False
     return sample.data["row"].numpy(), sample.info.key.numpy(), sample.info.probability.numpy()
 
   def close(self) -> None:
-    """Ends the stream."""
+    """Ends the stream; a draw that is under way gets nothing more from it."""
+    self._closed = True
     self._iterator = None
 
 
@@ -251,23 +278,36 @@ def _make_dataset(address: str, table: str, width: int, portion: int) -> tf.data
 class _FreshTable:
   """Draws with a stream of its own each time, so that no sample is drawn before it is asked for."""
 
-  drawn_ahead = 0
+  draws_ahead = False
+  most_drawn = 0
 
   def __init__(self, connection: Connection, name: str, width: int, portion: int):
     del portion
     self.name = name
     self._connection = connection
     self._width = width
+    self._sampler: reverb.pybind.Sampler | None = None
+    self._closed = False
 
   def draw(self, count: int) -> Iterator[_Rows | None]:
-    """Yields `count` rows."""
+    """Yields `count` rows, or None where it was closed while it waited for them."""
     if not count:
       yield np.empty((0, self._width), np.float32), np.empty(0, np.uint64), np.empty(0, np.float64)
       return
     # A data set takes milliseconds to open; the sampler below it does not. It ends after `count` samples.
-    sampler = self._connection.client._client.NewSampler(self.name, count, count)
-    keys, probabilities, _, _, rows = zip(*(sampler.GetNextTrajectory() for _ in range(count)), strict=True)
+    self._sampler = self._connection.client._client.NewSampler(self.name, count, count)
+    try:
+      drawn = [self._sampler.GetNextTrajectory() for _ in range(count)]
+    except RuntimeError:
+      if not self._closed:
+        raise
+      yield None
+      return
+    keys, probabilities, _, _, rows = zip(*drawn, strict=True)
     yield np.stack(rows), np.array(keys, np.uint64), np.array(probabilities, np.float64)
 
   def close(self) -> None:
-    """Nothing is open."""
+    """Ends a draw that is under way; a stream has no time-out of its own."""
+    self._closed = True
+    if self._sampler is not None:
+      self._sampler.Close()

@@ -1,0 +1,204 @@
+"""Double DQN's updates, against plain numpy."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from configs import LearnerConfig, NetworkConfig
+from learner.ddqn import DoubleDqn
+from networks import flatten_weights
+from replay_server.layout import make_row_codec
+
+CONFIG = LearnerConfig(learning_rate=0.01, discount=0.9, target_update_rate=0.2)
+
+
+class Oracle:
+  """One hidden layer of ReLUs, the loss's gradient by hand, Adam (Kingma & Ba, Algorithm 1), Polyak; in float64."""
+
+  def __init__(self, online: list[np.ndarray], target: list[np.ndarray], config: LearnerConfig):
+    """Takes b0, w0, b1, w1 of each network."""
+    self.online = [array.astype(np.float64) for array in online]
+    self.target = [array.astype(np.float64) for array in target]
+    self.config = config
+    self.first = [np.zeros_like(array) for array in self.online]
+    self.second = [np.zeros_like(array) for array in self.online]
+    self.steps = 0
+
+  @staticmethod
+  def values(weights: list[np.ndarray], observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    b0, w0, b1, w1 = weights
+    hidden = np.maximum(observations @ w0 + b0, 0)
+    return hidden, hidden @ w1 + b1
+
+  def update(self, batch: dict[str, np.ndarray]) -> tuple[float, float, np.ndarray]:
+    rows = np.arange(len(batch["action"]))
+    chosen = self.values(self.online, batch["next_observation"])[1].argmax(axis=1)
+    bootstrap = self.values(self.target, batch["next_observation"])[1][rows, chosen]
+    hidden, q = self.values(self.online, batch["observation"])
+    taken = q[rows, batch["action"]]
+    td_error = batch["reward"] + self.config.discount * batch["discount"] * bootstrap - taken
+    d_q = np.zeros_like(q)
+    d_q[rows, batch["action"]] = -td_error / len(rows)
+    d_hidden = (d_q @ self.online[3].T) * (hidden > 0)
+    gradients = [d_hidden.sum(axis=0), batch["observation"].T @ d_hidden, d_q.sum(axis=0), hidden.T @ d_q]
+    self.steps += 1
+    for index, gradient in enumerate(gradients):
+      self.first[index] = 0.9 * self.first[index] + 0.1 * gradient
+      self.second[index] = 0.999 * self.second[index] + 0.001 * gradient**2
+      first, second = self.first[index] / (1 - 0.9**self.steps), self.second[index] / (1 - 0.999**self.steps)
+      self.online[index] = self.online[index] - self.config.learning_rate * first / (np.sqrt(second) + 1e-8)
+      rate = self.config.target_update_rate
+      self.target[index] = (1 - rate) * self.target[index] + rate * self.online[index]
+    return float((0.5 * td_error**2).mean()), float(taken.mean()), td_error
+
+
+def _make(spec: Any, config: LearnerConfig = CONFIG, hidden: tuple[int, ...] = (5,)) -> DoubleDqn:
+  return DoubleDqn(spec, make_row_codec(spec), NetworkConfig(hidden_sizes=hidden), config, seed=3)
+
+
+def _pack(spec: Any, **columns: Any) -> np.ndarray:
+  """Rows of these columns, float32 [rows, width]; what is not given is 0."""
+  codec = make_row_codec(spec)
+  packer = codec.packer()
+  count = len(columns["action"])
+  columns = {name: np.asarray(column) for name, column in columns.items()}
+  return np.stack(
+    [
+      packer.pack(
+        {
+          field.name: np.asarray(columns[field.name][row], field.dtype)
+          if field.name in columns
+          else np.zeros(field.shape, field.dtype)
+          for field in codec.fields
+        }
+      )
+      for row in range(count)
+    ]
+  )
+
+
+def _random_batch(spec: Any, rng: np.random.Generator, batch: int = 6) -> np.ndarray:
+  return _pack(
+    spec,
+    observation=rng.normal(size=(batch, 2)).astype(np.float32),
+    next_observation=rng.normal(size=(batch, 2)).astype(np.float32),
+    action=rng.integers(3, size=batch),
+    reward=rng.normal(size=batch),
+    discount=rng.choice([0.0, 0.81, 1.0], size=batch),
+  )
+
+
+def _shift_target(algorithm: DoubleDqn) -> None:
+  """Makes the target another network than the online one, as it is in mid-run."""
+  for index, variable in enumerate(algorithm.checkpointed["target"].variables):
+    variable.assign_add(
+      0.3 * tf.cos(tf.range(tf.size(variable), dtype=tf.float32) + index).numpy().reshape(variable.shape)
+    )
+
+
+def _arrays(module: Any) -> list[np.ndarray]:
+  return [variable.numpy() for variable in module.variables]
+
+
+def test_updates_are_those_of_plain_numpy(spec) -> None:
+  algorithm = _make(spec)
+  _shift_target(algorithm)
+  target = algorithm.checkpointed["target"]
+  oracle = Oracle(_arrays(algorithm.online), _arrays(target), CONFIG)
+  rng = np.random.default_rng(0)
+  codec = make_row_codec(spec)
+  for _ in range(5):
+    rows = _random_batch(spec, rng)
+    loss, mean_q, td_errors = algorithm.update_block(tf.constant(rows[None]))
+    expected_loss, expected_mean_q, expected_td_error = oracle.update(codec.unpack(rows))
+    np.testing.assert_allclose(td_errors.numpy(), [expected_td_error], rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(loss.numpy(), [expected_loss], rtol=1e-3)
+    np.testing.assert_allclose(mean_q.numpy(), [expected_mean_q], rtol=1e-3, atol=1e-4)
+    for ours, theirs in zip(_arrays(algorithm.online), oracle.online, strict=True):
+      np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
+    for ours, theirs in zip(_arrays(target), oracle.target, strict=True):
+      np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
+
+
+def test_several_updates_in_one_call_are_as_many_calls_of_one(spec) -> None:
+  together, alone = _make(spec), _make(spec)
+  rng = np.random.default_rng(1)
+  rows = np.stack([_random_batch(spec, rng) for _ in range(7)])
+  results = together.update_block(tf.constant(rows))
+  singles = [alone.update_block(tf.constant(batch[None])) for batch in rows]
+  for result, parts in zip(results, zip(*singles, strict=True), strict=True):
+    np.testing.assert_allclose(result.numpy(), np.concatenate(parts), rtol=1e-5, atol=1e-6)
+  for name in ("online", "target"):
+    np.testing.assert_allclose(
+      flatten_weights(together.checkpointed[name]), flatten_weights(alone.checkpointed[name]), rtol=1e-5, atol=1e-6
+    )
+  assert int(together.checkpointed["optimizer"].step) == 7
+
+
+def test_a_terminated_row_does_not_bootstrap_a_truncated_one_does_and_n_steps_discount_by_their_power(spec) -> None:
+  algorithm = _make(spec)
+  _shift_target(algorithm)
+  same = np.array([[1, -2]] * 3, np.float32)
+  rows = _pack(
+    spec,
+    observation=same,
+    next_observation=same[:, ::-1],
+    action=[1, 1, 1],
+    reward=[0.5, 0.5, 0.5],
+    # As the adder writes them: gamma^(n-1) times the environment's discounts, which end with 0 where it terminated.
+    discount=[0.0, 1.0, 0.81],
+    terminated=[True, False, False],
+    truncated=[False, True, False],
+  )
+  q = algorithm.online(tf.constant(same[:1])).numpy()[0]
+  chosen = algorithm.online(tf.constant(same[:1, ::-1])).numpy()[0].argmax()
+  bootstrap = algorithm.checkpointed["target"](tf.constant(same[:1, ::-1])).numpy()[0, chosen]
+  assert abs(bootstrap) > 0.1
+  _, _, td_errors = algorithm.update_block(tf.constant(rows[None]))
+  expected = [0.5 - q[1], 0.5 + 0.9 * bootstrap - q[1], 0.5 + 0.729 * bootstrap - q[1]]
+  np.testing.assert_allclose(td_errors.numpy()[0], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("seed", [0, 5])
+def test_the_same_seed_makes_the_same_networks_and_the_target_starts_as_the_online_one(spec, seed: int) -> None:
+  def weights(name: str) -> np.ndarray:
+    algorithm = DoubleDqn(spec, make_row_codec(spec), NetworkConfig(hidden_sizes=(4,)), CONFIG, seed)
+    return flatten_weights(algorithm.checkpointed[name])
+
+  np.testing.assert_array_equal(weights("online"), weights("online"))
+  np.testing.assert_array_equal(weights("online"), weights("target"))
+
+
+def test_it_learns_the_values_of_a_chain_of_two_states(spec) -> None:
+  # (state, action) -> (reward, next state, discount); action 2 in state 1 is cut off by a time limit, and goes on.
+  chain = {
+    (0, 0): (0.0, 1, 1.0),
+    (0, 1): (0.1, 0, 1.0),
+    (0, 2): (0.4, 0, 0.0),
+    (1, 0): (1.0, 1, 0.0),
+    (1, 1): (0.0, 0, 1.0),
+    (1, 2): (0.2, 1, 1.0),
+  }
+  values = np.zeros((2, 3))
+  for _ in range(500):
+    values = np.array(
+      [[chain[s, a][0] + 0.9 * chain[s, a][2] * values[chain[s, a][1]].max() for a in range(3)] for s in range(2)]
+    )
+  config = dataclasses.replace(CONFIG, learning_rate=0.02, target_update_rate=0.1)
+  algorithm = _make(spec, config, hidden=())
+  one_hot = np.eye(2, dtype=np.float32)
+  rows = _pack(
+    spec,
+    observation=[one_hot[state] for state, _ in chain],
+    next_observation=[one_hot[next_state] for _, next_state, _ in chain.values()],
+    action=[action for _, action in chain],
+    reward=[reward for reward, _, _ in chain.values()],
+    discount=[discount for _, _, discount in chain.values()],
+  )
+  block = tf.constant(np.stack([rows] * 500))
+  for _ in range(5):
+    algorithm.update_block(block)
+  np.testing.assert_allclose(algorithm.online(tf.constant(one_hot)).numpy(), values, atol=0.01)

@@ -1,0 +1,270 @@
+"""The learner on a real server: counters, policies, checkpoints, and a loss that is no longer finite."""
+
+import json
+import pathlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from acme import core
+
+from configs import TableSpec, UserError
+from learner.learner import Learner, choose_device
+from networks import flatten_weights
+from replay_server.policy import PolicySource, load_snapshot
+
+TABLES = (TableSpec("default", 0.5, min_size=4), TableSpec("done", 0.5, capacity=50))
+FIELDS = {"batch_size": 4, "updates_per_block": 2, "publish_period_updates": 6, "prefetch": False}
+
+
+@pytest.fixture(name="filled")
+def _filled(make_config, serve) -> Any:
+  filled = serve(make_config(TABLES, **FIELDS))
+  filled.fill("default", range(10))
+  filled.fill("done", range(5))
+  return filled
+
+
+@pytest.fixture(name="learn")
+def _learn(spec, tmp_path: pathlib.Path) -> Iterator[Callable[..., Learner]]:
+  """Makes learners of a filled server; by default they share one directory."""
+  made: list[Learner] = []
+
+  def learn(filled: Any, directory: str = "checkpoints", seed: int = 0) -> Learner:
+    server = filled.server
+    made.append(Learner(server.connection, server.manifest, spec, seed, filled.stop, tmp_path / directory))
+    return made[-1]
+
+  yield learn
+  for learner in made:
+    learner._sampler.close()
+
+
+def _published(filled: Any) -> Any:
+  return PolicySource(filled.server.connection, "default").fetch()
+
+
+def _files(directory: pathlib.Path) -> dict[str, bytes]:
+  return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def _checkpointed(learner: Learner) -> dict[str, list[np.ndarray]]:
+  parts = learner._algorithm.checkpointed
+  optimizer = parts["optimizer"]
+  return {
+    "online": [variable.numpy() for variable in parts["online"].variables],
+    "target": [variable.numpy() for variable in parts["target"].variables],
+    "moments": [variable.numpy() for variable in (*optimizer.m, *optimizer.v)],
+    "step": [optimizer.step.numpy()],
+  }
+
+
+def _break(learner: Learner) -> None:
+  """Leaves weights behind as an update that overflowed does."""
+  variable = learner._algorithm.online.trainable_variables[0]
+  variable.assign(variable * np.nan)
+
+
+def test_steps_are_counted_and_policies_published_at_their_period(filled, learn) -> None:
+  learner = learn(filled)
+  assert (learner.gradient_steps, learner.policy_version) == (0, 1)
+  published = []
+  for _ in range(7):
+    learner.step()
+    snapshot = _published(filled)
+    published.append((learner.gradient_steps, snapshot.version, snapshot.learner_steps))
+  # Two updates a block, a policy every six.
+  assert published == [(2, 1, 0), (4, 1, 0), (6, 2, 6), (8, 2, 6), (10, 2, 6), (12, 3, 12), (14, 3, 12)]
+  metrics = learner.metrics()
+  assert (metrics["gradient_steps"], metrics["policy_version"]) == (14, 3)
+  assert all(np.isfinite(value) for value in metrics.values())
+  assert set(metrics) == {"loss", "mean_q", "mean_abs_td_error", "drawn_ahead", "gradient_steps", "policy_version"}
+
+
+def test_what_is_published_is_the_online_network_and_steps_change_it(filled, learn) -> None:
+  learner = learn(filled)
+  before = _published(filled).weights
+  np.testing.assert_array_equal(before, flatten_weights(learner._algorithm.online))
+  for _ in range(3):
+    learner.step()
+  after = _published(filled).weights
+  np.testing.assert_array_equal(after, flatten_weights(learner._algorithm.online))
+  assert np.abs(after - before).max() > 1e-3
+
+
+def test_it_is_an_acme_learner(filled, learn) -> None:
+  learner = learn(filled)
+  assert isinstance(learner, core.Learner)
+  (weights,) = learner.get_variables(["policy"])
+  np.testing.assert_array_equal(weights, _published(filled).weights)
+  learner.run(3)
+  assert learner.gradient_steps == 6
+
+
+def test_a_checkpoint_holds_networks_optimiser_and_counters(filled, learn) -> None:
+  learner = learn(filled)
+  for _ in range(4):
+    learner.step()
+  learner.close()
+  saved = _checkpointed(learner)
+  assert np.abs(np.concatenate([moment.ravel() for moment in saved["moments"]])).max() > 0
+  restored = learn(filled, seed=1)
+  assert restored.gradient_steps == 8
+  for name, arrays in _checkpointed(restored).items():
+    for ours, theirs in zip(arrays, saved[name], strict=True):
+      np.testing.assert_array_equal(ours, theirs, err_msg=name)
+  assert any((one != two).any() for one, two in zip(saved["online"], saved["target"], strict=True))
+
+
+def test_the_policy_file_beside_a_checkpoint_is_the_network_with_its_config(filled, learn, tmp_path) -> None:
+  learner = learn(filled)
+  learner.run(3)
+  snapshot, config = load_snapshot(tmp_path / "checkpoints" / "policy" / "latest.npz")
+  assert (snapshot.version, snapshot.learner_steps, config) == (2, 6, filled.config)
+  np.testing.assert_array_equal(snapshot.weights, learner.get_variables([])[0])
+
+
+def test_a_learner_without_a_checkpoint_goes_on_after_the_published_version(filled, learn) -> None:
+  first = learn(filled, "one")
+  for _ in range(6):
+    first.step()
+  assert _published(filled).version == 3
+  second = learn(filled, "another")
+  assert (second.gradient_steps, second.policy_version, _published(filled).version) == (0, 4, 4)
+
+
+def test_a_learner_with_an_older_checkpoint_goes_on_after_the_published_version(filled, learn) -> None:
+  first = learn(filled)
+  first.step()
+  first.save()
+  for _ in range(5):
+    first.step()
+  assert _published(filled).version == 3
+  second = learn(filled)
+  assert (second.gradient_steps, second.policy_version) == (2, 4)
+  snapshot = _published(filled)
+  assert (snapshot.version, snapshot.learner_steps) == (4, 2)
+
+
+def test_a_server_that_lost_its_tables_is_told_versions_after_the_checkpoints(
+  filled, learn, make_config, serve
+) -> None:
+  first = learn(filled)
+  first.run(6)
+  assert first.policy_version == 3
+  emptied = serve(make_config(TABLES, **FIELDS))
+  assert _published(emptied) is None
+  assert learn(emptied).policy_version == _published(emptied).version == 4
+
+
+def test_another_runs_checkpoint_is_refused_and_left_as_it_was(
+  filled, learn, make_config, serve, tmp_path: pathlib.Path
+) -> None:
+  learn(filled).run(2)
+  before = _files(tmp_path / "checkpoints")
+  other = serve(make_config(TABLES, **FIELDS), run_id="other")
+  with pytest.raises(UserError, match=r"belongs to run, and the server holds run other: use .* Nothing was changed\."):
+    learn(other)
+  assert _files(tmp_path / "checkpoints") == before
+  assert _published(other) is None
+
+
+def test_a_checkpoint_that_names_no_run_is_refused(filled, learn, tmp_path: pathlib.Path) -> None:
+  learn(filled).run(2)
+  owner = tmp_path / "checkpoints" / "learner" / "owner.json"
+  assert json.loads(owner.read_text()) == {"run_id": "run"}
+  owner.unlink()
+  with pytest.raises(UserError, match="belongs to another run"):
+    learn(filled)
+
+
+def test_checkpoints_are_written_at_their_period_while_it_learns(make_config, serve, learn, tmp_path) -> None:
+  filled = serve(make_config(TABLES, checkpoint_period_seconds=1e-6, **FIELDS))
+  filled.fill("default", range(10))
+  learner = learn(filled)
+  learner.run(3)
+  # One after each block and one at the end; two are kept.
+  latest = sorted(path.name for path in (tmp_path / "checkpoints" / "learner").glob("*.index"))
+  assert latest == ["ckpt-3.index", "ckpt-4.index"]
+
+
+def test_a_loss_that_is_not_finite_names_the_tables_and_leaves_the_last_checkpoint(
+  filled, learn, tmp_path: pathlib.Path
+) -> None:
+  learner = learn(filled)
+  for _ in range(3):
+    learner.step()
+  learner.save()
+  good, before = _checkpointed(learner), _files(tmp_path / "checkpoints")
+  version = _published(filled).version
+  # Finite themselves, but not their squares. They are 20 of 25 rows, so a block soon has one.
+  filled.fill("done", range(20), reward=3e38)
+  sentence = r"The loss is not finite after \d+ gradient steps \(rows of the block: 4 of default, 4 of done\)"
+  with pytest.raises(UserError, match=sentence):
+    learner.run()
+  assert not np.isfinite(flatten_weights(learner._algorithm.online)).all()
+  # As launch/inline.py does when anything ends its run.
+  learner.close()
+  assert _files(tmp_path / "checkpoints") == before
+  assert _published(filled).version == version
+  assert np.isfinite(_published(filled).weights).all()
+  restored = learn(filled)
+  for name, arrays in _checkpointed(restored).items():
+    for ours, theirs in zip(arrays, good[name], strict=True):
+      np.testing.assert_array_equal(ours, theirs, err_msg=name)
+
+
+@pytest.mark.parametrize("act", ["publish", "save", "close"])
+def test_weights_that_are_not_finite_are_neither_published_nor_saved(filled, learn, tmp_path, act: str) -> None:
+  learner = learn(filled)
+  learner.step()
+  learner.save()
+  before = _files(tmp_path / "checkpoints")
+  _break(learner)
+  with pytest.raises(UserError, match="The weights are not finite after 2 gradient steps"):
+    getattr(learner, act)()
+  learner.close()
+  assert _files(tmp_path / "checkpoints") == before
+  snapshot = _published(filled)
+  assert snapshot.version == 1
+  assert np.isfinite(snapshot.weights).all()
+
+
+def test_a_run_that_is_stopped_while_it_waits_writes_its_checkpoint(make_config, serve, learn, tmp_path) -> None:
+  filled = serve(make_config(TABLES, **FIELDS))
+  filled.stop.set()
+  learner = learn(filled)
+  learner.run()
+  assert (tmp_path / "checkpoints" / "learner" / "ckpt-1.index").is_file()
+
+
+def test_a_run_whose_server_is_lost_writes_its_checkpoint(filled, learn, tmp_path: pathlib.Path) -> None:
+  learner = learn(filled)
+  learner.step()
+  filled.server.stop()
+  # Only a sampler that does not know every table to be ready asks for their sizes.
+  learner._sampler._ready[:] = False
+  # The process's watchdog, not the learner, decides that the server is lost for good.
+  watchdog = threading.Timer(1.0, filled.stop.set)
+  watchdog.start()
+  learner.run()
+  watchdog.join()
+  assert (tmp_path / "checkpoints" / "learner" / "ckpt-1.index").is_file()
+
+
+def test_what_it_waits_for_is_said(make_config, serve, learn) -> None:
+  filled = serve(make_config(TABLES, **FIELDS))
+  learner = learn(filled)
+  assert learner.describe_state() == "starting"
+  filled.fill("default", range(4))
+  learner.step()
+  assert learner.describe_state() == "learning"
+
+
+def test_a_device_that_is_not_there_is_refused_by_a_sentence() -> None:
+  assert choose_device("CPU:0") == "CPU:0"
+  assert choose_device("") in ("CPU:0", "GPU:0")
+  with pytest.raises(UserError, match=r"TensorFlow sees no device 'GPU:7', only CPU:0.*: choose one, or leave"):
+    choose_device("GPU:7")
