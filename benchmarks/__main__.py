@@ -1,0 +1,85 @@
+"""The command line: `python -m benchmarks [NAME ...] [--quick] [--runs N] [--json FILE]`."""
+
+import argparse
+import contextlib
+import dataclasses
+import importlib
+import json
+import os
+import pathlib
+import platform
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+
+# Before TensorFlow is imported; the command line and Launchpad do the same for a run's roles.
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+from benchmarks.measure import Report, format_report
+
+NAMES = ("adder", "sampler", "memory", "learner", "inline")
+_RUNS = 5
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+  """Runs benchmarks and prints what they found; returns the process's exit code."""
+  parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+  parser.add_argument(
+    "names", nargs="*", metavar="NAME", help=f"which ones: {', '.join(NAMES)}; all of them by default"
+  )
+  parser.add_argument("--quick", action="store_true", help="the smallest form: shows that it works, not how fast")
+  parser.add_argument("--runs", type=int, default=0, metavar="N", help=f"of each contender ({_RUNS}; with --quick 1)")
+  parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write everything that was measured there too")
+  options = parser.parse_args(arguments)
+  unknown = sorted(set(options.names) - set(NAMES))
+  if unknown:
+    parser.error(f"there is no benchmark {', '.join(unknown)}: choose among {', '.join(NAMES)}")
+  if options.runs < 0:
+    parser.error("--runs must be 1 or more")
+  runs = options.runs or (1 if options.quick else _RUNS)
+  reports = []
+  print(f"{platform.machine()}, {os.cpu_count()} cores; medians of {runs} interleaved runs.\n", flush=True)
+  for name in dict.fromkeys(options.names or NAMES):
+    report = run_benchmark(name, runs, options.quick)
+    reports.append(report)
+    print(format_report(report), flush=True)
+  if options.json:
+    options.json.write_text(json.dumps([dataclasses.asdict(report) for report in reports], indent=2) + "\n")
+  return 0
+
+
+def run_benchmark(name: str, runs: int, quick: bool) -> Report:
+  """Runs one benchmark by its name; what Reverb writes to standard error is shown only if it fails."""
+  with _quiet_stderr():
+    import tensorflow as tf
+
+    with contextlib.suppress(RuntimeError):  # Too late where TensorFlow has run something already.
+      tf.config.threading.set_intra_op_parallelism_threads(1)
+    module = importlib.import_module(f"benchmarks.{name}")
+    report: Report = module.run(runs, quick)
+  return report
+
+
+@contextlib.contextmanager
+def _quiet_stderr() -> Iterator[None]:
+  """Sends the process's standard error to a file, C++ libraries' included, and shows its end after an error."""
+  sys.stderr.flush()
+  kept = os.dup(2)
+  with tempfile.TemporaryFile() as log:
+    os.dup2(log.fileno(), 2)
+    failed = True
+    try:
+      yield
+      failed = False
+    finally:
+      sys.stderr.flush()
+      os.dup2(kept, 2)
+      os.close(kept)
+      if failed:
+        log.seek(0)
+        sys.stderr.write(log.read().decode(errors="replace")[-4_000:])
+
+
+if __name__ == "__main__":
+  sys.exit(main())

@@ -1,0 +1,78 @@
+"""Updates per second through the server against updates on a batch that lies in memory."""
+
+import contextlib
+import io
+import pathlib
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from benchmarks import server, workload
+from benchmarks.measure import Contender, Figure, Ratio, Report, interleave
+from learner.ddqn import DoubleDqn
+from learner.learner import Learner
+from replay_server.layout import make_row_codec
+
+_OBSERVATION_SIZE = 3
+_ACTIONS = 4
+
+
+def run(runs: int, quick: bool) -> Report:
+  """Double-DQN updates per second of a whole learner, with seven tables, and of its update function alone."""
+  size, seconds = (700, 0.2) if quick else (20_000, 2.0)
+  spec = workload.make_spec(_OBSERVATION_SIZE, _ACTIONS)
+  codec = make_row_codec(spec)
+  config = workload.make_config(workload.SHARES, size)
+  manifest = workload.make_manifest(config, codec)
+  sizes = {table.name: config.replay.capacity_of(table) for table in config.replay.all_tables}
+  batches, batch_size = config.learner.updates_per_block, config.learner.batch_size
+  rows = workload.make_rows(codec, max(sum(sizes.values()), batches * batch_size), _ACTIONS)
+  with contextlib.ExitStack() as stack:
+    process = stack.enter_context(server.ServerProcess(manifest))
+    workload.fill(process.connection, rows, sizes)
+    directory = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    learner = Learner(process.connection, manifest, spec, 0, threading.Event(), directory)
+    stack.enter_context(contextlib.redirect_stdout(io.StringIO()))  # It says that it checkpointed.
+    stack.callback(learner.close)
+    algorithm = DoubleDqn(spec, codec, config.network, config.learner, 0)
+    block = rows[: batches * batch_size].reshape(batches, batch_size, codec.width)
+    contenders: dict[str, Contender] = {
+      "through the server, seven tables": _timed(learner.step, batches, seconds),
+      "on a fixed batch": _timed(lambda: _update(algorithm, block), batches, seconds),
+    }
+    measured = interleave(contenders, runs)
+  ours, theirs = (Figure(name, "updates/s", values["updates"]) for name, values in measured.items())
+  hidden = "x".join(str(size) for size in config.network.hidden_sizes)
+  return Report(
+    "learner",
+    (
+      f"Double DQN, {hidden} hidden units, observation {_OBSERVATION_SIZE}, batches of {batch_size}, {batches} updates a call, "
+      f"prefetching; the learner also publishes its weights every {config.learner.publish_period_updates} updates.",
+    ),
+    (ours, theirs),
+    (Ratio.of("through the server / on a fixed batch", ours, theirs, required=0.35, aim=0.5),),
+  )
+
+
+def _timed(step: Callable[[], None], updates: int, seconds: float) -> Contender:
+  """A run that takes steps of `updates` updates for `seconds`."""
+
+  def run() -> Mapping[str, float]:
+    step()
+    steps, began = 0, time.perf_counter()
+    while (elapsed := time.perf_counter() - began) < seconds or not steps:
+      step()
+      steps += 1
+    return {"updates": steps * updates / elapsed}
+
+  return run
+
+
+def _update(algorithm: DoubleDqn, block: np.ndarray) -> None:
+  with tf.device("CPU:0"):
+    for tensor in algorithm.update_block(tf.constant(block)):
+      tensor.numpy()

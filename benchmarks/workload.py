@@ -1,0 +1,141 @@
+"""What the benchmarks feed in: seeded transitions, and the configs of their tables."""
+
+import dataclasses
+import threading
+
+import dm_env
+import numpy as np
+from acme import specs
+
+from actors.row_writer import RowWriter
+from configs import EventSpec, LearnerConfig, ReplayConfig, RunConfig, TableSpec
+from environments.timestep import EventTimeStep
+from replay_server.codec import RowCodec
+from replay_server.connection import Connection
+from replay_server.manifest import Manifest
+
+OBSERVATION_SIZE = 17
+ACTION_SIZE = 6
+EPISODE_STEPS = 1_000
+
+# The obstacle course of SSET's Table 1: the default table and six event tables.
+SHARES = (0.5, 0.1, 0.0625, 0.0625, 0.0625, 0.1125, 0.1)
+
+
+def make_spec(observation_size: int = OBSERVATION_SIZE, num_actions: int = 0) -> specs.EnvironmentSpec:
+  """A spec with float32 observations, and with `ACTION_SIZE` continuous actions or `num_actions` discrete ones."""
+  actions: specs.Array = specs.BoundedArray((ACTION_SIZE,), np.float32, -1.0, 1.0, "action")
+  if num_actions:
+    actions = specs.DiscreteArray(num_actions, np.int32, "action")
+  return specs.EnvironmentSpec(
+    observations=specs.Array((observation_size,), np.float32, "observation"),
+    actions=actions,
+    rewards=specs.Array((), np.float32, "reward"),
+    discounts=specs.BoundedArray((), np.float32, 0.0, 1.0, "discount"),
+  )
+
+
+def make_config(
+  shares: tuple[float, ...], capacity: int, batch_size: int = 32, default: str = "default", history: int = 1
+) -> RunConfig:
+  """A run with a default table and an event table for each further share.
+
+  Args:
+    shares: of a batch, the default table's first.
+    capacity: in transitions, over all tables; they divide it as they do a batch.
+    batch_size: of the learner.
+    default: name of the default table.
+    history: tau of every event.
+  """
+  names = [f"event_{index}" for index in range(1, len(shares))]
+  return RunConfig(
+    name="benchmark",
+    # Conditions are evaluated by environments, of which there is none.
+    events=tuple(EventSpec(name, "environments.three_rooms:done", history=history) for name in names),
+    replay=ReplayConfig(
+      capacity=capacity,
+      default=TableSpec(default, probability=shares[0]),
+      tables=tuple(TableSpec(name, probability=share) for name, share in zip(names, shares[1:], strict=True)),
+    ),
+    learner=LearnerConfig(batch_size=batch_size, device="CPU:0"),
+  )
+
+
+def make_manifest(config: RunConfig, codec: RowCodec) -> Manifest:
+  """The manifest of a benchmark's server."""
+  return Manifest(run_id="benchmark", config=config, codec=codec)
+
+
+@dataclasses.dataclass(frozen=True)
+class Episode:
+  """Made before the clock starts: `steps[0]` begins the episode, and `actions[i]` leads to `steps[i + 1]`."""
+
+  steps: tuple[EventTimeStep, ...]
+  actions: tuple[np.ndarray, ...]
+
+
+def make_episodes(transitions: int, events: int, event_rate: float, seed: int = 0) -> list[Episode]:
+  """Episodes of `EPISODE_STEPS` random transitions, of which a share fires one event, chosen uniformly."""
+  rng = np.random.default_rng(seed)
+  return [
+    _make_episode(rng, min(EPISODE_STEPS, transitions - begin), events, event_rate)
+    for begin in range(0, transitions, EPISODE_STEPS)
+  ]
+
+
+def _make_episode(rng: np.random.Generator, length: int, events: int, event_rate: float) -> Episode:
+  observations = rng.standard_normal((length + 1, OBSERVATION_SIZE), np.float32)
+  actions = rng.uniform(-1, 1, (length, ACTION_SIZE)).astype(np.float32)
+  masks = np.where(rng.random(length) < event_rate, 1 << rng.integers(0, events, length), 0)
+  steps = [EventTimeStep(dm_env.StepType.FIRST, None, None, observations[0])]
+  for index in range(length):
+    last = index == length - 1
+    steps.append(
+      EventTimeStep(
+        step_type=dm_env.StepType.LAST if last else dm_env.StepType.MID,
+        reward=np.float32(rng.standard_normal()),
+        discount=np.float32(1.0),
+        observation=observations[index + 1],
+        events=int(masks[index]),
+        truncated=last,
+      )
+    )
+  return Episode(tuple(steps), tuple(actions))
+
+
+def make_rows(codec: RowCodec, count: int, num_actions: int = 0, seed: int = 0) -> np.ndarray:
+  """Packed rows of random transitions, float32 [count, width]."""
+  rng = np.random.default_rng(seed)
+  packer = codec.packer()
+  zeros = {field.name: np.zeros(field.shape, field.dtype) for field in codec.fields}
+  rows = []
+  for step in range(count):
+    random = {
+      field.name: rng.standard_normal(field.shape).astype(np.float32)
+      for field in codec.fields
+      if field.dtype == "float32"
+    }
+    action = np.asarray(rng.integers(num_actions), np.int32) if num_actions else random["action"]
+    rows.append(packer.pack({**zeros, **random, "discount": 1.0, "steps": 1, "step": step, "action": action}))
+  return np.stack(rows)
+
+
+def fill(connection: Connection, rows: np.ndarray, sizes: dict[str, int], extra: dict[str, int] | None = None) -> None:
+  """Writes each row once, into one of the tables, and the first ones into further tables too.
+
+  Args:
+    connection: to the server.
+    rows: float32 [at least the sum of `sizes`, width].
+    sizes: table -> rows that it alone of these gets.
+    extra: table -> how many of all those rows it gets as well.
+  """
+  writer = RowWriter(connection, 1, threading.Event())
+  tables = [name for name, size in sizes.items() for _ in range(size)]
+  for index, (name, row) in enumerate(zip(tables, rows, strict=False)):
+    reference = writer.append(row)
+    writer.create_item(name, reference)
+    for also, count in (extra or {}).items():
+      if index < count:
+        writer.create_item(also, reference)
+  writer.flush()
+  writer.close()
