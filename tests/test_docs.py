@@ -1,0 +1,93 @@
+"""What the documentation shows exists: commands, flags, config keys, files."""
+
+import ast
+import pathlib
+import re
+import shlex
+
+import pytest
+from absl import flags
+
+from configs import load_config, override
+from launch.commands import COMMANDS, split_overrides
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("**/*.md"), *(ROOT / "examples").glob("**/*.md")])
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+MAKE_TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def _name(page):
+  return str(page.relative_to(ROOT))
+
+
+def _blocks(page, *languages):
+  return [text for language, text in FENCE.findall(page.read_text()) if language in languages]
+
+
+def _commands(program):
+  """(page, command line) of every line of a shell block that runs `program`."""
+  for page in PAGES:
+    for block in _blocks(page, "sh", "bash", "shell", "console"):
+      for line in block.replace("\\\n", " ").splitlines():
+        words = shlex.split(line.removeprefix("$ "), comments=True)
+        if words and words[0].removeprefix(".venv/bin/") == program:
+          yield pytest.param(words[1:], id=f"{_name(page)}: {' '.join(words)}")
+
+
+def _slug(heading):
+  """The anchor that GitHub gives a heading."""
+  return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("words", list(_commands("slipstream")))
+def test_a_command_that_is_shown_is_accepted(words, monkeypatch):
+  monkeypatch.chdir(ROOT)
+  command = COMMANDS[words[0]]
+  rest, overrides = split_overrides(words[1:])
+  assert command.takes_config or not overrides
+  values = flags.FlagValues()
+  command.define(values)
+  assert values([command.name, *rest])[1:] == []
+  for folder in filter(None, str(values["pythonpath"].value if "pythonpath" in values else "").split(":")):
+    assert pathlib.Path(folder).is_dir()
+  if command.takes_config:
+    # A resumed run's config is not here; every preset has the keys that are shown.
+    override(load_config(values.config or "three_rooms"), overrides)
+
+
+@pytest.mark.parametrize("words", list(_commands("make")))
+def test_a_make_target_that_is_shown_exists(words):
+  assert [word for word in words if "=" not in word and word not in MAKE_TARGETS] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_relative_links_resolve(page):
+  broken = []
+  for link in LINK.findall(page.read_text()):
+    if re.match(r"[a-z]+:", link):
+      continue
+    path, _, anchor = link.partition("#")
+    target = (page.parent / path).resolve() if path else page
+    if not target.exists():
+      broken.append(link)
+    elif anchor:
+      headings = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE)
+      if anchor not in map(_slug, headings):
+        broken.append(link)
+  assert broken == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_python_that_is_shown_is_python(page):
+  for block in _blocks(page, "python"):
+    ast.parse(block)
+
+
+def test_every_command_has_been_shown():
+  assert {param.values[0][0] for param in _commands("slipstream")} >= set(COMMANDS)
+
+
+def test_pictures_are_small():
+  assert [path.name for path in (ROOT / "docs" / "images").iterdir() if path.stat().st_size > 100_000] == []
