@@ -29,7 +29,7 @@ class RolloutActor(core.Actor):
 
   The loop is Acme's: `update(); observe_first(timestep)`, then `action = select_action(observation);
   observe(action, next_timestep)` until a last timestep. Weights are fetched by `update`, at the start of an episode, and
-  kept through it (SSET, Appendix A.3).
+  kept through it (SSET, Appendix A.3): during one `update` does nothing, as Acme's EnvironmentLoop calls it at every step.
 
   Attributes:
     version: of the policy that acts; 0 before there is one.
@@ -70,6 +70,7 @@ class RolloutActor(core.Actor):
     self._snapshot: PolicySnapshot | None = None
     self._random_steps_left = 0
     self._episode = _Episode()
+    self._in_episode = False
     self.version = 0
     self.finished: EpisodeSummary | None = None
 
@@ -81,6 +82,8 @@ class RolloutActor(core.Actor):
       ServerLost: the server does not answer.
     """
     del wait
+    if self._in_episode:
+      return
     latest = self._source.fetch()
     self._random_steps_left = self._config.random_steps - self._source.environment_steps
     if latest is None:
@@ -120,6 +123,7 @@ class RolloutActor(core.Actor):
     """Begins an episode."""
     self._adder.add_first(timestep)
     self._episode = _Episode()
+    self._in_episode = True
 
   def observe(self, action: np.ndarray, next_timestep: EventTimeStep) -> None:
     """Takes in what an action led to.
@@ -134,4 +138,5 @@ class RolloutActor(core.Actor):
     episode.length += 1
     episode.events |= next_timestep.events
     if next_timestep.last():
+      self._in_episode = False
       self.finished = EpisodeSummary(self._name, episode.episode_return, episode.length, episode.events, self.version)

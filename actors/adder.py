@@ -168,6 +168,8 @@ class EventTableAdder(base.Adder):
 
   def _send(self, stored: _Stored, tables: int) -> None:
     missing = tables & ~stored.tables
+    if not missing:
+      return
     stored.tables |= missing
     for bit, name in enumerate(self._tables):
       if missing >> bit & 1:

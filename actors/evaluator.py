@@ -5,14 +5,15 @@ import pathlib
 import threading
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
-from configs import EvaluatorConfig, RunConfig
+from configs import EvaluatorConfig, RunConfig, ServerLost, Stopped
 from environments import EventEnvironment, make_environment_spec, make_event_environment
 from networks import ActingNetwork
 from replay_server import layout
-from replay_server.connection import Connection, Stopped
+from replay_server.connection import Connection
 from replay_server.manifest import Manifest
 from replay_server.messages import EvaluationSummary, encode
 from replay_server.policy import PolicySnapshot, PolicySource, save_snapshot
@@ -48,7 +49,7 @@ def make_greedy_policy(
 
 def play_episode(
   environment: EventEnvironment,
-  policy: Callable[[np.ndarray], np.ndarray],
+  policy: Callable[[np.ndarray], Any],
   stop: threading.Event | None = None,
   record: bool = False,
 ) -> GreedyEpisode:
@@ -137,9 +138,12 @@ class Evaluator:
     """Evaluates until stopped."""
     try:
       while not self._stop.is_set():
-        began = time.monotonic()
-        done = self.step()
-        self.state = "waiting for a new policy"
+        began, done = time.monotonic(), False
+        try:
+          done = self.step()
+          self.state = "waiting for a new policy"
+        except ServerLost:  # The process's watchdog decides how long is too long.
+          self.state = "waiting for the server"
         self._stop.wait(max(0.0, began + self._config.period_seconds - time.monotonic()) if done else _POLL_SECONDS)
     except Stopped:
       pass

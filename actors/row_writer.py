@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 import reverb
 
-from configs import UserError
-from replay_server.connection import Connection, Stopped
+from configs import Stopped, UserError
+from replay_server.connection import Connection
 
 # Above 50 pending items Reverb warns on every one of them.
 _FLUSH_AFTER_ITEMS = 20
@@ -109,3 +109,8 @@ class RowWriter:
   def close(self) -> None:
     """Drops what is pending; `flush` first to keep it."""
     self._writer.Close()
+
+  def __del__(self) -> None:
+    # Unclosed, the C++ writer waits for its items when it goes, without end if the server is gone, holding Python's lock.
+    if hasattr(self, "_writer"):
+      self.close()

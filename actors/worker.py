@@ -1,6 +1,7 @@
 """The rollout worker: steps its environments, several where the config says so, until it is told to stop."""
 
 import collections
+import contextlib
 import secrets
 import threading
 import time
@@ -12,12 +13,12 @@ from actors.actor import NoPolicy, RolloutActor
 from actors.adder import EventTableAdder, references_needed
 from actors.policies import NetworkBank
 from actors.row_writer import RowWriter
-from configs import UserError
+from configs import ServerLost, Stopped, UserError
 from environments import EventEnvironment, make_environment_spec, make_event_environment
 from environments.timestep import EventTimeStep
 from networks import ActingNetwork
 from replay_server import layout
-from replay_server.connection import Connection, Stopped
+from replay_server.connection import Connection
 from replay_server.manifest import Manifest
 from replay_server.messages import encode
 from replay_server.policy import PolicySource
@@ -109,7 +110,7 @@ class RolloutWorker:
     return {"environment_steps": self.environment_steps}
 
   def run(self) -> None:
-    """Runs until stopped, or until `step` raises."""
+    """Runs until stopped, or until `step` raises; what was collected until then is sent, if the server takes it."""
     try:
       while not self._stop.is_set():
         self.step()
@@ -117,6 +118,9 @@ class RolloutWorker:
       pass
     finally:
       self.state = "ending"
+      self._stop.set()  # So that no wait from here on is a long one.
+      with contextlib.suppress(Stopped):
+        self.flush()
       self.close()
 
   def step(self) -> None:
@@ -163,6 +167,8 @@ class RolloutWorker:
         return update()
       except NoPolicy:
         self.state = "waiting for a learner's first policy"
+      except ServerLost:  # The process's watchdog decides how long is too long.
+        self.state = "waiting for the server"
       if time.monotonic() > deadline:
         raise UserError(
           f"No learner has published a policy for {self._config.weights_timeout_seconds:g} s: start one with 'slipstream "

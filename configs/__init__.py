@@ -1,6 +1,6 @@
 """Frozen dataclasses that describe a run, and the presets."""
 
-from configs.errors import UserError
+from configs.errors import ServerLost, Stopped, UserError
 from configs.presets import PRESETS, load_config
 from configs.run import (
   ActorConfig,
@@ -24,6 +24,8 @@ __all__ = [
   "NetworkConfig",
   "ReplayConfig",
   "RunConfig",
+  "ServerLost",
+  "Stopped",
   "TableSpec",
   "UserError",
   "from_dict",

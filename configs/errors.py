@@ -1,4 +1,4 @@
-"""The one exception that a user's mistake raises."""
+"""The exceptions that cross rooms: one for a user's mistake, and how waiting for the server can end."""
 
 
 class UserError(Exception):
@@ -9,3 +9,11 @@ class UserError(Exception):
   """
 
   EXIT_CODE = 2
+
+
+class ServerLost(Exception):
+  """The replay server did not answer in time; the message says who waited for what."""
+
+
+class Stopped(Exception):
+  """The role was told to stop while it waited."""

@@ -33,7 +33,7 @@ def attach(server: str, actors: int, pythonpath: str = "") -> int:
   """
   with stop_on_signals() as stop:
     _, manifest = join(server, stop)
-    print(f"Joining run {manifest.run_id} ({manifest.config.name}) at {server} with {actors} worker(s).", flush=True)
+    print(f"Adding {actors} worker(s) to it; Ctrl-C takes them away again.", flush=True)
     # Attached workers take seeds and exploration rates after the run's own; nobody counts them, so chance keeps them apart.
     first = manifest.config.actor.workers + secrets.randbelow(2**20)
     workers = [_start(server, first + number, pythonpath) for number in range(actors)]

@@ -40,7 +40,7 @@ class Outcome:
     return self.status.phase == "solved"
 
 
-def finish(status: RunStatus, run: RunDirectory) -> Outcome:
+def finish(status: RunStatus, run: RunDirectory, inline: bool = False) -> Outcome:
   """Draws the learning curve and the best policy's greedy path, and sums the run up."""
   report.plot_learning_curve(run.path)
   note = ""
@@ -48,12 +48,12 @@ def finish(status: RunStatus, run: RunDirectory) -> Outcome:
   if policy is not None:
     try:
       draw_greedy_path(policy, run)
-    except UserError as error:
+    except Exception as error:  # A picture that fails must not cost the run its result.
       note = f"\n  no picture of the greedy path: {error}"
   return Outcome(
     status=status,
     run_dir=run.path,
-    summary=report.summarise(status, run.path) + note,
+    summary=report.summarise(status, run.path, inline) + note,
     result=report.result_line(status, run.path),
     exit_code=_exit_code(status),
   )

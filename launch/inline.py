@@ -11,14 +11,13 @@ import tensorflow as tf
 
 from actors.evaluator import Evaluator
 from actors.worker import RolloutWorker
-from configs import RunConfig
+from configs import RunConfig, Stopped
 from configs.seeding import derive_seed
 from environments import make_environment_spec, make_event_environment
 from launch.roles import limit_threads
 from launch.run_directory import RunDirectory
 from launch.view import RunView
 from learner.learner import Learner
-from replay_server.connection import Stopped
 from replay_server.keeper import TICK_SECONDS, Keeper
 from replay_server.layout import make_row_codec
 from replay_server.messages import Heartbeat
@@ -69,8 +68,8 @@ def run_inline(config: RunConfig, run: RunDirectory, stop: threading.Event, view
     except Stopped:
       pass
     finally:
-      roles.learner.close()
       roles.worker.close()
+      roles.learner.close()
     return keeper.finish(roles.heartbeats(ended=True))
 
 

@@ -1,20 +1,13 @@
 """The command line: `slipstream COMMAND [--flag=value ...]`."""
 
 import difflib
-import os
 import sys
 from collections.abc import Sequence
 
-# Before TensorFlow is imported: oneDNN makes steps on a CPU up to 1.6 times faster, and its start-up chatter is not ours.
-os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
 from absl import flags
 
-from configs import UserError
+from configs import ServerLost, UserError
 from launch.commands import COMMANDS, Command, add_pythonpath, print_config, split_overrides
-
-_FLAG_HINT = "slipstream {name} --help"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -65,7 +58,6 @@ def _run(arguments: list[str]) -> int:
 
 def _run_command(command: Command, values: flags.FlagValues, overrides: dict[str, str]) -> int:
   from launch.failures import RunFailed
-  from replay_server.connection import ServerLost
 
   try:
     return command.run(values, overrides)

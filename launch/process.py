@@ -1,5 +1,6 @@
 """What every role's process needs around its loop: stopping, failing with a sentence, and not outliving its launcher."""
 
+import faulthandler
 import os
 import pathlib
 import signal
@@ -10,9 +11,8 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 
-from configs import UserError
+from configs import ServerLost, Stopped, UserError
 from launch.run_directory import Failure, write_failure
-from replay_server.connection import ServerLost, Stopped
 
 EXIT_UNSOLVED = 3
 EXIT_SERVER_LOST = 4
@@ -50,6 +50,8 @@ class RoleProcess:
     timer = threading.Timer(_LAST_WORDS_SECONDS, os._exit, [EXIT_SERVER_LOST])
     timer.daemon = True
     timer.start()
+    # A call into Reverb that hangs while it holds Python's lock stops every Python thread; this one is not one of those.
+    faulthandler.dump_traceback_later(_LAST_WORDS_SECONDS + 3, exit=True)
 
   def watch_parent(self) -> None:
     """Stops the role when the process that started it is gone, in the background."""

@@ -137,7 +137,7 @@ def _solved_at(rows: Sequence[Row], solved_evaluations: int) -> float | None:
   return None
 
 
-def summarise(status: RunStatus, run_dir: pathlib.Path) -> str:
+def summarise(status: RunStatus, run_dir: pathlib.Path, inline: bool = False) -> str:
   """A few lines for the person who started the run: what became of it, where things lie, what to do next."""
   last = status.evaluations[-1] if status.evaluations else None
   lines = [
@@ -148,7 +148,7 @@ def summarise(status: RunStatus, run_dir: pathlib.Path) -> str:
     f"training: {'no episode' if status.train_return is None else f'return {format_number(status.train_return)}'}",
   ]
   lines += [f"  {label}: {run_dir / name}" for label, name in _LEFT_BEHIND if (run_dir / name).exists()]
-  advice = _advice(status, run_dir)
+  advice = _advice(status, run_dir, inline)
   if advice:
     lines += ["What to do next:", *(f"  - {sentence}" for sentence in advice)]
   return "\n".join(lines)
@@ -170,11 +170,11 @@ def _has_goal(status: RunStatus) -> bool:
   return status.solved_evaluations > 0
 
 
-def _advice(status: RunStatus, run_dir: pathlib.Path) -> list[str]:
+def _advice(status: RunStatus, run_dir: pathlib.Path, inline: bool) -> list[str]:
   """What helps, the likeliest cause first; nothing for a run that reached what it was for."""
   if status.phase == "solved" or (status.phase == "exhausted" and not _has_goal(status)):
     return []
-  resume = f"slipstream train --resume={shlex.quote(str(run_dir))}"
+  resume = f"slipstream train --resume={shlex.quote(str(run_dir))}{' --inline' if inline else ''}"
   # The first table holds every transition; the others are the events'.
   advice = [
     f"Event table {table.name!r} is empty: its event never happened, so check its condition, or let the actors explore "
@@ -187,7 +187,10 @@ def _advice(status: RunStatus, run_dir: pathlib.Path) -> list[str]:
       "The learner made no gradient step: lower --config.replay.default.min_size or read the learner's log."
     )
   if not status.evaluations and _has_goal(status):
-    advice.append("No evaluation came in: a run needs an evaluator (--config.evaluator.enabled=true) to be solved.")
+    advice.append(
+      "No evaluation came in before the end: give the run more steps, or evaluate more often, and see that it has an "
+      "evaluator (--config.evaluator.enabled=true)."
+    )
   if status.phase == "exhausted":
     more = 2 * status.environment_steps_budget
     advice.append(f"Give it more steps, from where it stopped: {resume} --config.environment_steps={more}")

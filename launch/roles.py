@@ -9,14 +9,14 @@ import tensorflow as tf
 
 from actors.evaluator import Evaluator
 from actors.worker import RolloutWorker
-from configs import RunConfig, UserError
+from configs import RunConfig, Stopped, UserError
 from configs.seeding import derive_seed
 from environments import make_environment_spec, make_event_environment
 from launch.process import RoleProcess
 from launch.run_directory import RunDirectory
 from learner.learner import Learner
 from replay_server.codec import RowCodec
-from replay_server.connection import Connection, Stopped
+from replay_server.connection import Connection
 from replay_server.keeper import Keeper
 from replay_server.layout import make_row_codec
 from replay_server.lifeline import Lifeline
@@ -74,6 +74,7 @@ def join(
     raise UserError(
       f"Run {manifest.run_id} at {address} is an inline run, which nobody can join: start it without --inline."
     )
+  print(f"Joined run {manifest.run_id} ({manifest.config.name}) at {address}.", flush=True)
   return connection, manifest
 
 

@@ -2,13 +2,12 @@
 
 import dataclasses
 import datetime as dt
-import importlib.metadata
 import json
 import pathlib
 import secrets
 
 from configs import RunConfig, UserError, from_json, to_json
-from replay_server.manifest import LIBRARIES
+from configs.versions import library_versions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +73,7 @@ def create_run_directory(config: RunConfig, root: pathlib.Path) -> RunDirectory:
     run.logs.mkdir(parents=True)
     run.config.write_text(to_json(config))
     (run.path / "versions.txt").write_text(
-      "".join(f"{name}=={importlib.metadata.version(name)}\n" for name in LIBRARIES)
+      "".join(f"{name}=={version}\n" for name, version in library_versions().items())
     )
   except OSError as error:
     raise UserError(

@@ -6,7 +6,7 @@ from typing import Any
 
 import portpicker
 
-from configs import RunConfig, UserError
+from configs import RunConfig, ServerLost, UserError
 from launch import program
 from launch.failures import RunFailed
 from launch.finish import EXIT_INTERRUPTED, Outcome, finish
@@ -16,7 +16,7 @@ from launch.roles import row_codec
 from launch.run_directory import RunDirectory, create_run_directory, open_run_directory, take_failures
 from launch.view import RunView
 from replay_server import layout
-from replay_server.connection import Connection, ServerLost
+from replay_server.connection import Connection
 from replay_server.keeper import read_status
 from replay_server.memory import check_memory
 from replay_server.messages import decode_text
@@ -64,7 +64,7 @@ def train(
       view.message(memory)
     status = _run_inline(config, run, view) if inline else _run_program(config, run, view, port)
     view.update(status)
-  return finish(status, run)
+  return finish(status, run, inline)
 
 
 def _run_inline(config: RunConfig, run: RunDirectory, view: RunView) -> RunStatus:
@@ -92,15 +92,16 @@ def _run_program(config: RunConfig, run: RunDirectory, view: RunView, port: int)
     done.set()
     watcher.join(timeout=5)
   failures = take_failures(run.logs)
+  go_on = f"What was checkpointed goes on with: slipstream train --resume={run.path}"
   if failures:
-    raise RunFailed(f"{failures[0].role}: {failures[0].sentence} (Logs: {run.logs})", failures[0].exit_code)
+    first = failures[0]
+    raise RunFailed(f"{first.role}: {first.sentence} Logs: {run.logs}. {go_on}", first.exit_code)
   status = read_status(run.path)
   if interrupted.is_set() and status is None:
     raise RunFailed("Interrupted before the run began.", EXIT_INTERRUPTED)
   if death or status is None:
     raise RunFailed(
-      f"A role's process died without a word ({death or 'the server never came up'}): see the logs in {run.logs}. What was "
-      f"checkpointed goes on with: slipstream train --resume={run.path}",
+      f"A role's process died without a word ({death or 'the server never came up'}): see the logs in {run.logs}. {go_on}",
       1,
     )
   return status

@@ -304,7 +304,7 @@ def plain_line(status: RunStatus) -> str:
     f"learner {status.gradient_steps:,} {format_rate(status.gradient_steps_per_second)}/s",
     _plain_returns(status),
   ]
-  dead = [role.name for role in status.roles if not role.alive]
+  dead = [role.name for role in status.roles if not role.alive and not role.ended]
   if dead:
     parts.append(f"not heard: {dead[0]}" + (f" and {len(dead) - 1} more" if len(dead) > 1 else ""))
   if "loss" in status.learner:

@@ -2,8 +2,8 @@
 
 One packed row a step is two to three times faster to write than a column a field and takes a third of the server's memory.
 Every field lies in whole 4-byte words; what is not float32 is bit-cast, never converted, so that integers come back exactly.
-A bit-cast integer can look like a NaN, which is why finiteness is a question for the float32 fields alone: they come first
-in a row, so that one slice holds them all.
+A bit-cast integer can look like a NaN, which is why finiteness is a question for the float fields alone: those of float32 come
+first in a row, so that one slice holds them all.
 """
 
 import dataclasses
@@ -61,16 +61,18 @@ class RowCodec:
       fields: name -> (dtype, shape of one value).
 
     Raises:
-      UserError: a dtype has no fixed width, so that it cannot lie in a row.
+      UserError: a field cannot lie in a row: its values are no numbers, or it has none.
     """
-    resolved = [(name, np.dtype(dtype), tuple(shape)) for name, (dtype, shape) in fields.items()]
+    resolved = [(name, np.dtype(dtype).newbyteorder("="), tuple(shape)) for name, (dtype, shape) in fields.items()]
     resolved.sort(key=lambda field: field[1] != np.float32)  # Stable: otherwise in the given order.
     layout, offset = [], 0
     for name, dtype, shape in resolved:
-      if dtype.kind not in "biuf":
+      if dtype.kind not in "biuf" or dtype.itemsize > 8:
         raise UserError(
           f"The field {name!r} has dtype {dtype}, which cannot lie in a row: use Booleans, integers or floats."
         )
+      if not math.prod(shape):
+        raise UserError(f"The field {name!r} has the shape {shape} and so no values: leave it out.")
       words = math.ceil(math.prod(shape) * dtype.itemsize / _WORD_BYTES)
       layout.append(Field(name, dtype.name, shape, offset, words))
       offset += words
@@ -116,7 +118,7 @@ class RowCodec:
 def _unpack_numpy(field: Field, rows: np.ndarray) -> np.ndarray:
   words = np.ascontiguousarray(rows[..., field.offset : field.offset + field.words])
   values = words.view(field.dtype)[..., : field.elements]
-  return values.reshape(*rows.shape[:-1], *field.shape)
+  return values.reshape((*rows.shape[:-1], *field.shape))
 
 
 def _unpack_tensorflow(field: Field, rows: tf.Tensor) -> tf.Tensor:
@@ -138,7 +140,7 @@ class RowPacker:
   def __init__(self, codec: RowCodec):
     self._codec = codec
     self._row = np.zeros(codec.width, np.float32)
-    self._floats = self._row[: codec.float_words]
+    self._floats = [self._row[: codec.float_words]]
     self._arrays = []
     self._scalars = []
     for field in codec.fields:
@@ -146,7 +148,9 @@ class RowPacker:
       if field.shape:
         self._arrays.append((field.name, np.dtype(field.dtype), field.shape, values.reshape(field.shape)))
       else:
-        self._scalars.append((field.name, values))
+        self._scalars.append((field.name, np.dtype(field.dtype), values))
+      if field.dtype in ("float16", "float64"):
+        self._floats.append(values)
 
   def pack(self, values: Mapping[str, Any]) -> np.ndarray:
     """One row.
@@ -158,25 +162,27 @@ class RowPacker:
       float32 [width], which the caller may keep.
 
     Raises:
-      UserError: an array has another dtype or shape, or a float32 value is NaN or infinite.
+      UserError: an array has another dtype or shape, or a float is NaN or infinite.
     """
     for name, dtype, shape, view in self._arrays:
       value = values[name]
       if not isinstance(value, np.ndarray) or value.dtype != dtype or value.shape != shape:
         raise UserError(_mismatch(name, value, dtype, shape))
       view[...] = value
-    for name, view in self._scalars:
-      view[0] = values[name]
-    if not np.isfinite(self._floats).all():
+    for name, dtype, view in self._scalars:
+      value = values[name]
+      if isinstance(value, (np.ndarray, np.generic)) and (value.dtype != dtype or value.shape):
+        raise UserError(_mismatch(name, value, dtype, ()))
+      view[0] = value
+    if not all(np.isfinite(floats).all() for floats in self._floats):
       raise UserError(self._not_finite())
     return self._row.copy()
 
   def _not_finite(self) -> str:
-    for field in self._codec.fields:
-      if field.dtype == "float32" and not np.isfinite(self._row[field.offset : field.offset + field.words]).all():
-        value = self._codec.unpack(self._row)[field.name]
+    for name, value in self._codec.unpack(self._row).items():
+      if value.dtype.kind == "f" and not np.isfinite(value).all():
         return (
-          f"The environment produced a {field.name} that is not finite ({np.array2string(value, threshold=8)}): nothing of "
+          f"The environment produced a {name} that is not finite ({np.array2string(value, threshold=8)}): nothing of "
           "this step was stored; mend the environment or clip its values."
         )
     raise AssertionError("some value is not finite, but none was found")

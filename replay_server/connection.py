@@ -7,26 +7,21 @@ in a helper thread, which is given up when its deadline passes.
 import concurrent.futures
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 import reverb
 
+from configs.errors import ServerLost as ServerLost
+from configs.errors import Stopped as Stopped
 from configs.errors import UserError
 
 T = TypeVar("T")
 
 INFO_TIMEOUT_SECONDS = 2
 CALL_TIMEOUT_SECONDS = 30.0
-
-
-class ServerLost(Exception):
-  """The replay server did not answer in time; the message says who waited for what."""
-
-
-class Stopped(Exception):
-  """The role was told to stop while it waited."""
 
 
 class Connection:
@@ -46,6 +41,7 @@ class Connection:
     self.address = check_address(address)
     self.client = reverb.Client(self.address)
     self._caller = _DeadlineCaller()
+    self._writers: weakref.WeakSet[ItemWriter] = weakref.WeakSet()
 
   def call(self, function: Callable[[], T], purpose: str, timeout_seconds: float = CALL_TIMEOUT_SECONDS) -> T:
     """`function()` within a deadline.
@@ -133,7 +129,14 @@ class Connection:
 
   def writer(self, columns: int = 1) -> "ItemWriter":
     """A writer for small things that are not transitions."""
-    return ItemWriter(self, columns)
+    writer = ItemWriter(self, columns)
+    self._writers.add(writer)
+    return writer
+
+  def close(self) -> None:
+    """Closes its writers; a server that stops would wait 5 s for them."""
+    for writer in list(self._writers):
+      writer.close()
 
 
 class ItemWriter:
@@ -168,24 +171,33 @@ class ItemWriter:
         f"{timeout_seconds:g} s ({str(error).splitlines()[0]})."
       ) from None
 
+  def close(self) -> None:
+    """Ends the writer; may be called twice."""
+    self._writer.Close()
+
+  def __del__(self) -> None:
+    # Unclosed, the C++ writer waits for its items when it goes, without end if the server is gone, holding Python's lock.
+    if hasattr(self, "_writer"):
+      self.close()
+
 
 class _DeadlineCaller:
-  """Runs calls one after the other in a daemon thread, and takes a fresh one when a call hangs."""
+  """Runs every call in an idle daemon thread, of which there are as many as calls at once; one that hangs is given up."""
 
   def __init__(self) -> None:
     self._lock = threading.Lock()
-    self._executor: _DaemonThread | None = None
+    self._idle: list[_DaemonThread] = []
 
   def call(self, function: Callable[[], T], timeout_seconds: float) -> T:
     with self._lock:
-      worker, self._executor = self._executor or _DaemonThread(), None
+      worker = self._idle.pop() if self._idle else _DaemonThread()
     future = worker.submit(function)
     try:
       return future.result(timeout_seconds)
     finally:
       if future.done():  # Otherwise the call hangs, and its thread is not used again.
         with self._lock:
-          self._executor = worker
+          self._idle.append(worker)
 
 
 class _DaemonThread:
@@ -209,6 +221,8 @@ class _DaemonThread:
         future.set_result(function())
       except BaseException as error:
         future.set_exception(error)
+      # What it returned may be a writer, which must close when its owner lets it go.
+      del future, function
 
 
 def check_address(address: str) -> str:

@@ -18,6 +18,7 @@ from replay_server.status import RunStatus
 TICK_SECONDS = 0.5
 # Roles get this long to say their last before the tables are written for good.
 GOODBYE_SECONDS = 12.0
+FIRST_CHECKPOINT_SECONDS = 30.0
 _MOST_MESSAGES = 1_000
 
 
@@ -37,7 +38,8 @@ class Keeper:
     self._monitor = Monitor(server.manifest.config, server.manifest.run_id, resumed=read_status(run_dir))
     self._writer: ItemWriter = server.connection.writer()
     self._checkpoint_period = server.manifest.config.replay.checkpoint_period_seconds
-    self._checkpointed = time.monotonic()
+    # A run that dies young can be resumed too.
+    self._checkpointed = time.monotonic() - max(0.0, self._checkpoint_period - FIRST_CHECKPOINT_SECONDS)
 
   def tick(self, beats: Iterable[Heartbeat] = ()) -> RunStatus:
     """Reads what came in; writes the status to its table, to status.json and to the record.

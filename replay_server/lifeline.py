@@ -1,14 +1,16 @@
 """A role's lifeline: it tells the server that the role lives, and ends the role when the server or the run is gone."""
 
 import contextlib
+import math
 import os
 import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
 
+from configs import ServerLost
 from replay_server import layout
-from replay_server.connection import Connection, ServerLost
+from replay_server.connection import Connection
 from replay_server.messages import Heartbeat, decode_text, encode
 from replay_server.monitor import parse_status
 
@@ -105,9 +107,12 @@ class Lifeline:
       pid=os.getpid(),
       state="ended" if ended else self._state(),
       ended=ended,
-      metrics=dict(self._metrics()),
+      # JSON has no NaN, and a diverging learner is alive.
+      metrics={name: value for name, value in self._metrics().items() if math.isfinite(value)},
     )
     with self._beat_lock:
+      if self._closed.is_set() and not ended:
+        return  # After the last one, it would bring the role back to life.
       self._writer.write(layout.HEARTBEATS, [encode(beat)], timeout_seconds=3.0)
 
   def _follow_run(self) -> None:

@@ -1,16 +1,14 @@
 """The manifest: what a server tells whoever joins, so that an address is all that anyone needs to know."""
 
 import dataclasses
-import importlib.metadata
 import json
 
 from configs import RunConfig, UserError, from_dict, to_dict
+from configs.versions import library_versions
 from replay_server import layout
 from replay_server.codec import RowCodec
 from replay_server.connection import Connection
 from replay_server.messages import decode_text, encode_text
-
-LIBRARIES = ("dm-reverb", "tensorflow", "dm-acme", "gymnasium", "numpy")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,9 +29,7 @@ class Manifest:
   codec: RowCodec
   inline: bool = False
   layout_version: int = layout.LAYOUT_VERSION
-  versions: dict[str, str] = dataclasses.field(
-    default_factory=lambda: {name: importlib.metadata.version(name) for name in LIBRARIES}
-  )
+  versions: dict[str, str] = dataclasses.field(default_factory=library_versions)
 
   def to_json(self) -> str:
     """The manifest as the text of the run table."""

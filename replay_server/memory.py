@@ -48,7 +48,7 @@ def format_bytes(count: int) -> str:
   """`count` bytes for people."""
   value = float(count)
   for unit in ("B", "kB", "MB", "GB"):
-    if value < 1000:
+    if value < 999.5:  # 999.5 would be rounded to 1e+03.
       return f"{value:.3g} {unit}"
     value /= 1000
   return f"{value:,.3g} TB"

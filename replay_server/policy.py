@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+import zipfile
 from collections.abc import Sequence
 
 import numpy as np
@@ -107,10 +108,11 @@ def load_snapshot(path: pathlib.Path) -> tuple[PolicySnapshot, RunConfig]:
     UserError: the file is not there or is not a policy.
   """
   try:
-    with np.load(path) as data:
+    with path.open("rb") as file:
+      data = np.load(file)
       snapshot = PolicySnapshot(int(data["version"]), int(data["learner_steps"]), data["weights"])
       return snapshot, from_json(str(data["config"]))
-  except (OSError, ValueError, KeyError) as error:
+  except (OSError, EOFError, ValueError, LookupError, zipfile.BadZipFile) as error:
     raise UserError(
       f"{path} is not a policy file ({type(error).__name__}): name a run directory or one of its checkpoints/policy/*.npz."
     ) from None

@@ -66,7 +66,7 @@ class ReplayServer:
     try:
       self._settle_manifest()
     except BaseException:
-      self._server.stop()
+      self.stop()
       raise
 
   def _settle_manifest(self) -> None:
@@ -101,6 +101,7 @@ class ReplayServer:
 
   def stop(self) -> None:
     """Ends the server; what is in its tables and not in a checkpoint is gone."""
+    self.connection.close()
     self._server.stop()
 
 

@@ -10,8 +10,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import psutil
+
+T = TypeVar("T")
 
 ROOT = pathlib.Path(__file__).parents[2]
 # Several TensorFlow imports at once on two busy cores take their time.
@@ -70,7 +73,7 @@ def cli(folder: pathlib.Path, name: str, *arguments: str, cwd: pathlib.Path = RO
     process.wait(30)
 
 
-def wait_for(condition: Callable[[], object], timeout: float, what: str) -> object:
+def wait_for(condition: Callable[[], T | None], timeout: float, what: str) -> T:
   """What `condition` returns, once that is true."""
   deadline = time.monotonic() + timeout
   while time.monotonic() < deadline:
@@ -84,13 +87,13 @@ def wait_for(condition: Callable[[], object], timeout: float, what: str) -> obje
 
 def address_of(run: Cli) -> str:
   """The address that a `train` printed."""
-  return str(wait_for(lambda: _find(r"Server at (localhost:\d+)", run.output()), START_SECONDS, "an address"))
+  return wait_for(lambda: _find(r"Server at (localhost:\d+)", run.output()), START_SECONDS, "an address")
 
 
 def run_dir_of(run: Cli) -> pathlib.Path:
   """The run directory that a `train` or `serve` printed."""
   pattern = r"(?:Run \S+ in |Run directory: )(\S+)"
-  return pathlib.Path(str(wait_for(lambda: _find(pattern, run.output()), START_SECONDS, "a run directory")))
+  return pathlib.Path(wait_for(lambda: _find(pattern, run.output()), START_SECONDS, "a run directory"))
 
 
 def _find(pattern: str, text: str) -> str | None:

@@ -1,6 +1,7 @@
 """A real Launchpad program: it solves, it is interrupted and goes on, it is joined, and it survives or reports real kills."""
 
 import json
+import pathlib
 import time
 
 import pytest
@@ -125,7 +126,7 @@ def attached_actors(run_dir):
   return sum(role["alive"] and role["name"] not in ("actor_0", "actor_1") for role in roles if role["role"] == "actor")
 
 
-def newer_status(run_dir, old):
+def newer_status(run_dir: pathlib.Path, old: dict) -> dict | None:
   status = status_of(run_dir)
   return status if status["wall_seconds"] > old["wall_seconds"] and status["phase"] == "running" else None
 
@@ -213,3 +214,24 @@ def test_an_environment_that_breaks_ends_the_run_with_its_sentence_and_nothing_s
   run_dir = run_dir_of(run)
   assert status_of(run_dir)["environment_steps"] == 50
   assert any((run_dir / "checkpoints" / "replay").iterdir())
+
+
+def test_a_local_run_whose_server_is_killed_ends_with_a_sentence_and_can_be_resumed(tmp_path):
+  arguments = [*ENDLESS, f"--run_root={tmp_path}", "--config.replay.checkpoint_period_seconds=2"]
+  with cli(tmp_path, "train", "train", *arguments) as run:
+    run_dir = run_dir_of(run)
+    wait_for(lambda: any((run_dir / "checkpoints" / "replay").iterdir()), START_SECONDS, "a checkpoint")
+    wait_for(lambda: status_of(run_dir)["gradient_steps"] > 0, START_SECONDS, "the first gradient steps")
+    children = run.children()
+    # The server is the one that listens on the port.
+    port = int(address_of(run).rpartition(":")[2])
+    server = next(
+      child for child in children if any(c.laddr.port == port and c.status == "LISTEN" for c in child.net_connections())
+    )
+    began = time.monotonic()
+    server.kill()
+    assert run.wait(60) not in (0, 3, 137), run.output()
+    assert time.monotonic() - began < 30
+  assert_all_gone([child.pid for child in children])
+  assert "Traceback" not in run.output()
+  assert f"slipstream train --resume={run_dir}" in run.output()

@@ -1,0 +1,187 @@
+"""The event-table adder by example."""
+
+import pathlib
+
+import numpy as np
+import pytest
+
+from configs import UserError
+from environments.timestep import EventTimeStep
+from replay_server.codec import RowCodec
+from replay_server.layout import make_row_codec
+from tests.serving import ACTION, adding, drain, first, make_config, make_spec, run_episode, serving, step, steps_in
+
+GOAL = {"goal": 100}
+VERSION = {"policy_version": 1}
+
+
+def test_two_events_close_together_chain_their_histories_without_duplicates(tmp_path: pathlib.Path) -> None:
+  with serving(make_config(GOAL, [("goal", 4)]), tmp_path, inline=True) as server:
+    with adding(server) as (adder, _):
+      run_episode(adder, 10, {5: 1, 7: 1})
+    assert steps_in(server.connection, "goal") == [2, 3, 4, 5, 6, 7]
+    assert steps_in(server.connection, "default") == list(range(10))
+
+
+def test_events_on_one_table_keep_their_own_tau_and_fill_the_holes_between_each_other(tmp_path: pathlib.Path) -> None:
+  config = make_config({"shared": 100, "other": 100}, [("shared", 2), ("shared", 5), ("other", 3)])
+  with serving(config, tmp_path, inline=True) as server:
+    with adding(server) as (adder, _):
+      run_episode(adder, 12, {3: 0b001, 6: 0b001, 7: 0b110})
+    # tau 2 at step 3 and at step 6, then tau 5 at step 7, which lacks 4 and 7 alone.
+    assert steps_in(server.connection, "shared") == [2, 3, 5, 6, 4, 7]
+    assert steps_in(server.connection, "other") == [5, 6, 7]
+
+
+def test_a_history_ends_at_the_beginning_of_its_episode(tmp_path: pathlib.Path) -> None:
+  with serving(make_config(GOAL, [("goal", 5)]), tmp_path, inline=True) as server:
+    with adding(server) as (adder, _):
+      run_episode(adder, 8, episode=0)
+      run_episode(adder, 3, {1: 1}, episode=1)
+    rows = drain(server.connection, "goal")
+  assert [tuple(row["observation"]) for row in rows] == [(1, 0, 0), (1, 1, 0)]
+
+
+def test_what_an_episode_sent_does_not_keep_the_next_one_from_sending_the_same_steps(tmp_path: pathlib.Path) -> None:
+  with serving(make_config(GOAL, [("goal", 2)]), tmp_path, inline=True) as server:
+    with adding(server) as (adder, _):
+      run_episode(adder, 3, {2: 1}, episode=0)
+      run_episode(adder, 3, {2: 1}, episode=1)
+    rows = drain(server.connection, "goal")
+  assert [(int(row["episode"]), int(row["step"])) for row in rows] == [(0, 1), (0, 2), (1, 1), (1, 2)]
+
+
+@pytest.mark.parametrize("length", [1, 4])
+def test_an_event_on_the_first_step_sends_that_step(tmp_path: pathlib.Path, length: int) -> None:
+  with serving(make_config(GOAL, [("goal", 7)], n_step=3), tmp_path, inline=True) as server:
+    with adding(server) as (adder, _):
+      run_episode(adder, length, {0: 1})
+    assert steps_in(server.connection, "goal") == [0]
+
+
+@pytest.mark.parametrize(
+  ("terminated", "discounts"), [(True, [1, 0.9, 0, 0]), (False, [1, 0.9, 0.9, 1])], ids=["terminated", "truncated"]
+)
+def test_termination_takes_the_discount_and_truncation_keeps_it(
+  tmp_path: pathlib.Path, terminated: bool, discounts: list[float]
+) -> None:
+  with serving(make_config(n_step=2), tmp_path, inline=True) as server:
+    with adding(server) as (adder, _):
+      # An episode of one step, cut off; then one of three.
+      adder.add_first(first())
+      adder.add(ACTION, step(truncated=True), VERSION)
+      adder.add_first(first())
+      adder.add(ACTION, step(), VERSION)
+      adder.add(ACTION, step(), VERSION)
+      adder.add(ACTION, step(terminated=terminated, truncated=not terminated), VERSION)
+    rows = drain(server.connection, "default")
+  np.testing.assert_allclose([row["discount"] for row in rows], discounts, rtol=1e-6)
+  assert [int(row["steps"]) for row in rows] == [1, 2, 2, 1]
+  assert [bool(row["terminated"]) for row in rows[1:]] == [False, terminated, terminated]
+  assert [bool(row["truncated"]) for row in rows[1:]] == [False, not terminated, not terminated]
+
+
+_BAD = {
+  "float64 observation": (ACTION, step()._replace(observation=np.zeros(3)), "observation of dtype float64"),
+  "short observation": (ACTION, step()._replace(observation=np.zeros(2, np.float32)), r"shape \(2,\)"),
+  "NaN observation": (ACTION, step((0, np.nan, 0)), "observation that is not finite"),
+  "infinite observation": (ACTION, step((0, 0, -np.inf)), "observation that is not finite"),
+  "NaN reward": (ACTION, step(reward=np.nan), "reward that is not finite"),
+  "infinite reward": (ACTION, step(reward=np.inf), "reward that is not finite"),
+  "fractional action": (np.float32(1.7), step(), "action of dtype float32"),
+  "action in a list": (np.array([1], np.int32), step(), r"action .*shape \(1,\)"),
+}
+
+
+@pytest.mark.parametrize(("action", "bad", "sentence"), _BAD.values(), ids=_BAD.keys())
+def test_a_bad_value_is_one_sentence_and_leaves_what_was_stored_and_a_writer_that_works(
+  tmp_path: pathlib.Path, action: np.ndarray, bad: EventTimeStep, sentence: str
+) -> None:
+  with serving(make_config(GOAL, [("goal", 9)]), tmp_path, inline=True) as server:
+    with adding(server) as (adder, writer):
+      adder.add_first(first())
+      adder.add(ACTION, step(), VERSION)
+      adder.add(ACTION, step(events=1), VERSION)
+      with pytest.raises(UserError, match=sentence):
+        adder.add(action, bad._replace(events=1), VERSION)
+      writer.flush()
+      assert {server.connection.info()[name].current_size for name in ("default", "goal")} == {2}
+      adder.reset()
+      run_episode(adder, 2, {1: 1}, episode=1)
+    for table in ("default", "goal"):
+      rows = drain(server.connection, table)
+      assert [(int(row["episode"]), int(row["step"])) for row in rows] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
+def test_a_nan_reward_in_an_n_step_window_keeps_every_row_that_it_would_spoil_from_the_tables(
+  tmp_path: pathlib.Path,
+) -> None:
+  with serving(make_config(GOAL, [("goal", 9)], n_step=3), tmp_path, inline=True) as server:
+    with adding(server) as (adder, writer):
+      adder.add_first(first())
+      for _ in range(4):
+        adder.add(ACTION, step(), VERSION)
+      with pytest.raises(UserError, match="reward that is not finite"):
+        adder.add(ACTION, step(reward=np.nan, terminated=True), VERSION)
+      writer.flush()
+    assert steps_in(server.connection, "default") == [0, 1]
+
+
+def test_an_episode_can_begin_before_the_last_one_ended_and_drops_its_open_steps(tmp_path: pathlib.Path) -> None:
+  with serving(make_config(GOAL, [("goal", 9)], n_step=3), tmp_path, inline=True) as server:
+    with adding(server) as (adder, _):
+      adder.add_first(first())
+      for _ in range(4):
+        adder.add(ACTION, step(events=1), VERSION)
+      run_episode(adder, 1, episode=1)
+    rows = drain(server.connection, "default")
+    assert [(int(row["episode"]), int(row["step"])) for row in rows] == [(0, 0), (0, 1), (1, 0)]
+    assert steps_in(server.connection, "goal") == [0, 1]
+
+
+def test_a_very_long_episode_keeps_its_histories_and_takes_no_more_memory(tmp_path: pathlib.Path) -> None:
+  length, tau = 20_000, 50
+  config = make_config({"goal": 200}, [("goal", tau)], capacity=100, n_step=3)
+  with serving(config, tmp_path, inline=True) as server:
+    with adding(server) as (adder, _):
+      adder.add_first(first())
+      for t in range(length):
+        fires = t in (9_999, length - 1)
+        adder.add(ACTION, step((0, t + 1, 0), events=int(fires), truncated=t == length - 1), VERSION)
+        if t == length - 2:
+          assert len(adder._stored) == tau
+          assert len(adder._open) == 2
+    rows = drain(server.connection, "goal")
+    assert steps_in(server.connection, "default") == list(range(length - 100, length))
+  wanted = [*range(10_000 - tau, 10_000), *range(length - tau, length)]
+  # Open steps of step 9 999 came when their windows closed, in order all the same.
+  assert [int(row["step"]) for row in rows] == wanted
+  assert [int(row["observation"][1]) for row in rows] == wanted
+  assert [int(row["next_observation"][1]) for row in rows] == [min(t + 3, length) for t in wanted]
+
+
+def test_integers_come_back_as_they_were(tmp_path: pathlib.Path) -> None:
+  codec: RowCodec = make_row_codec(make_spec((2,), np.int64))
+  low, high = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+  with serving(make_config(), tmp_path, codec, inline=True) as server:
+    with adding(server, writer_id=2**31 - 1) as (adder, _):
+      adder.add_first(first()._replace(observation=np.array([-1, low])))
+      after = step(reward=0.25, terminated=True)._replace(observation=np.array([high, -(2**40)]))
+      adder.add(np.int32(-7), after, {"policy_version": 2**31 - 1})
+    (row,) = drain(server.connection, "default", codec)
+  assert row["observation"].tolist() == [-1, low]
+  assert row["next_observation"].tolist() == [high, -(2**40)]
+  assert row["observation"].dtype == np.int64
+  assert row["action"] == -7
+  assert row["episode"] == (2**31 - 1) << 32
+  assert row["policy_version"] == 2**31 - 1
+  assert row["reward"] == np.float32(0.25)
+
+
+def test_an_adder_wants_an_episode_to_begin_first(tmp_path: pathlib.Path) -> None:
+  with serving(make_config(), tmp_path, inline=True) as server, adding(server) as (adder, _):
+    with pytest.raises(ValueError, match="add_first"):
+      adder.add(ACTION, step())
+    run_episode(adder, 1)
+    with pytest.raises(ValueError, match="add_first"):
+      adder.add(ACTION, step())

@@ -1,0 +1,205 @@
+"""The rollout worker and its actors, against a real server."""
+
+import itertools
+import pathlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from acme.environment_loop import EnvironmentLoop
+from acme.utils import loggers
+
+from actors import worker as worker_module
+from actors.actor import RolloutActor
+from actors.policies import NetworkBank
+from actors.worker import RolloutWorker
+from configs import RunConfig, Stopped, UserError
+from environments import make_event_environment
+from networks import ActingNetwork
+from replay_server import layout
+from replay_server.messages import EpisodeSummary, decode
+from replay_server.policy import PolicyPublisher, PolicySource
+from replay_server.server import ReplayServer
+from tests.actors.running import CODEC, SPEC, TIME_LIMIT, make_run, snapshot, with_goal
+from tests.serving import adding, drain, serving, size_of
+
+
+@pytest.fixture
+def stop() -> threading.Event:
+  return threading.Event()
+
+
+def _worker(server: ReplayServer, stop: threading.Event, name: str = "actor_0") -> RolloutWorker:
+  return RolloutWorker(server.connection, server.manifest, name, index=0, seed=1, stop=stop)
+
+
+def _episodes(rows: list[dict[str, np.ndarray]]) -> Iterator[list[dict[str, np.ndarray]]]:
+  by_episode = sorted(rows, key=lambda row: (int(row["episode"]), int(row["step"])))
+  return (list(group) for _, group in itertools.groupby(by_episode, key=lambda row: int(row["episode"])))
+
+
+def _summaries(server: ReplayServer) -> list[EpisodeSummary]:
+  return [decode(columns[0], EpisodeSummary) for columns in server.connection.read_many(layout.EPISODES, 100, "test")]
+
+
+def _run(server: ReplayServer, config: RunConfig, stop: threading.Event, steps: int) -> RolloutWorker:
+  worker = _worker(server, stop)
+  for _ in range(steps):
+    worker.step()
+  worker.flush()
+  worker.close()
+  return worker
+
+
+def test_every_environment_of_a_worker_writes_whole_episodes_of_its_own(
+  tmp_path: pathlib.Path, stop: threading.Event
+) -> None:
+  config = with_goal(make_run(environments=3, random_steps=1_000))
+  with serving(config, tmp_path, CODEC, inline=True) as server:
+    worker = _run(server, config, stop, 5 * TIME_LIMIT)
+    assert worker.environment_steps == 3 * 5 * TIME_LIMIT
+    rows = drain(server.connection, "default", CODEC)
+    summaries = _summaries(server)
+  assert len(rows) == worker.environment_steps
+  writers = set()
+  ended = 0
+  for episode in _episodes(rows):
+    writers.add(int(episode[0]["episode"]) >> 32)
+    assert [int(row["step"]) for row in episode] == list(range(len(episode)))
+    for row, following in itertools.pairwise(episode):
+      np.testing.assert_array_equal(row["next_observation"], following["observation"])
+      assert not row["terminated"]
+      assert not row["truncated"]
+    ended += bool(episode[-1]["terminated"] or episode[-1]["truncated"])
+  assert len(writers) == 3
+  assert len(summaries) == ended >= 3 * 5
+  assert {summary.actor for summary in summaries} == {"actor_0"}
+  assert sum(summary.length for summary in summaries) <= len(rows)
+
+
+def test_a_summary_tells_return_length_and_events_of_its_episode(tmp_path: pathlib.Path, stop: threading.Event) -> None:
+  config = with_goal(make_run(random_steps=100_000))
+  with serving(config, tmp_path, CODEC, inline=True) as server:
+    _run(server, config, stop, 40 * TIME_LIMIT)
+    rows = drain(server.connection, "default", CODEC)
+    summaries = _summaries(server)
+  whole = [episode for episode in _episodes(rows) if episode[-1]["terminated"] or episode[-1]["truncated"]]
+  for summary, episode in zip(summaries, whole, strict=True):
+    assert summary.length == len(episode)
+    assert summary.episode_return == pytest.approx(sum(float(row["reward"]) for row in episode), rel=1e-5)
+    assert summary.events == np.bitwise_or.reduce([int(row["events"]) for row in episode])
+
+
+def test_a_worker_warms_up_at_random_and_then_wants_a_policy(
+  tmp_path: pathlib.Path, stop: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+  monkeypatch.setattr(worker_module, "_POLICY_POLL_SECONDS", 0.02)
+  config = make_run(random_steps=30, weights_timeout_seconds=0.2)
+  with serving(config, tmp_path, CODEC, inline=True) as server:
+    worker = _worker(server, stop)
+    with pytest.raises(UserError, match="No learner has published a policy"):
+      worker.run()
+    rows = drain(server.connection, "default", CODEC)
+  # The warm-up ended within an episode, which was played to its end.
+  assert 30 <= len(rows) <= 30 + TIME_LIMIT
+  assert rows[-1]["terminated"] or rows[-1]["truncated"]
+  assert {int(row["policy_version"]) for row in rows} == {0}
+  assert {int(row["action"]) for row in rows} == {0, 1, 2}
+
+
+def test_a_worker_that_waits_for_a_policy_can_be_stopped(tmp_path: pathlib.Path, stop: threading.Event) -> None:
+  config = make_run()
+  with serving(config, tmp_path, CODEC, inline=True) as server:
+    worker = _worker(server, stop)
+    threading.Timer(0.1, stop.set).start()
+    with pytest.raises(Stopped):
+      worker.step()
+    assert worker.state == "waiting for a learner's first policy"
+    worker.run()  # It ends at once.
+    assert worker.state == "ending"
+
+
+def test_weights_are_fetched_at_the_start_of_an_episode_and_kept_through_it(
+  tmp_path: pathlib.Path, stop: threading.Event
+) -> None:
+  config = make_run(environments=2)
+  with serving(config, tmp_path, CODEC, inline=True) as server:
+    publisher = PolicyPublisher(server.connection)
+    publisher.publish(snapshot(1))
+    worker = _worker(server, stop)
+    for t in range(6 * TIME_LIMIT):
+      if t % 5 == 4:
+        publisher.publish(snapshot(2 + t // 5))
+      worker.step()
+    worker.flush()
+    worker.close()
+    rows = drain(server.connection, "default", CODEC)
+  versions = []
+  for episode in _episodes(rows):
+    (version,) = {int(row["policy_version"]) for row in episode}
+    versions.append(version)
+  assert min(versions) == 1
+  assert len(set(versions)) >= 5
+  assert set(worker._bank._users) == {slot.actor.version for slot in worker._slots}
+
+
+def test_a_greedy_worker_takes_the_actions_of_the_published_network(
+  tmp_path: pathlib.Path, stop: threading.Event
+) -> None:
+  config = make_run(environments=2, epsilon=0.0)
+  with serving(config, tmp_path, CODEC, inline=True) as server:
+    PolicyPublisher(server.connection).publish(snapshot(4))
+    _run(server, config, stop, 30)
+    rows = drain(server.connection, "default", CODEC)
+  network = ActingNetwork(SPEC, config.network, snapshot(4).weights)
+  values = network(np.stack([row["observation"] for row in rows]))
+  assert [int(row["action"]) for row in rows] == values.argmax(axis=1).tolist()
+
+
+class _Publish:
+  """An observer of Acme's loop, which publishes a policy at every fourth step."""
+
+  def __init__(self, publisher: PolicyPublisher):
+    self._publisher = publisher
+    self.version = 1
+
+  def observe_first(self, env: Any, timestep: Any) -> None:
+    pass
+
+  def observe(self, env: Any, timestep: Any, action: Any) -> None:
+    self.version += 1
+    if self.version % 4 == 0:
+      self._publisher.publish(snapshot(self.version))
+
+  def get_metrics(self) -> dict[str, Any]:
+    return {}
+
+
+def test_the_actor_is_an_acme_actor_that_keeps_its_weights_through_an_episode_of_acmes_loop(
+  tmp_path: pathlib.Path,
+) -> None:
+  config = make_run(epsilon=0.2)
+  environment = make_event_environment(config, seed=0)
+  with serving(config, tmp_path, CODEC, inline=True) as server:
+    publisher = PolicyPublisher(server.connection)
+    publisher.publish(snapshot(1))
+    with adding(server, writer_id=3) as (adder, _):
+      bank = NetworkBank(lambda weights: ActingNetwork(SPEC, config.network, weights))
+      actor = RolloutActor(
+        "acme", 0, config.actor, SPEC.actions, bank, PolicySource(server.connection, "default"), adder, seed=0
+      )
+      actor.update()
+      loop = EnvironmentLoop(environment, actor, logger=loggers.NoOpLogger(), observers=[_Publish(publisher)])
+      loop.run(num_episodes=4)
+    assert actor.finished is not None
+    assert actor.finished.length <= TIME_LIMIT
+    assert size_of(server.connection, "default") > 4
+    rows = drain(server.connection, "default", CODEC)
+  versions = []
+  for episode in _episodes(rows):
+    (version,) = {int(row["policy_version"]) for row in episode}
+    versions.append(version)
+  assert versions[0] == 1
+  assert len(set(versions)) == 4
