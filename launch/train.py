@@ -6,7 +6,7 @@ from typing import Any
 
 import portpicker
 
-from configs import RunConfig, ServerLost, UserError
+from configs import RunConfig, ServerLost, Stopped, UserError
 from launch import program
 from launch.failures import RunFailed
 from launch.finish import EXIT_INTERRUPTED, Outcome, finish
@@ -25,6 +25,7 @@ from replay_server.server import check_port
 from replay_server.status import RunStatus
 
 _POLL_SECONDS = 0.5
+_START_TIMEOUT_SECONDS = 300.0
 
 
 def train(
@@ -129,10 +130,14 @@ def read_live_status(connection: Connection) -> RunStatus | None:
 
 def _watch(address: str, view: RunView, done: threading.Event) -> None:
   connection = Connection(address)
+  try:
+    connection.wait_until_up(_START_TIMEOUT_SECONDS, done)
+  except (UserError, Stopped):
+    return  # The server's own process says why.
   while not done.wait(_POLL_SECONDS):
     try:
       status = read_live_status(connection)
     except ServerLost:
-      continue  # Not up yet, or gone: the roles' own watchdogs say which.
+      continue  # The roles' own watchdogs decide how long is too long.
     if status is not None and not done.is_set():
       view.update(status)

@@ -5,6 +5,7 @@ in a helper thread, which is given up when its deadline passes.
 """
 
 import concurrent.futures
+import socket
 import threading
 import time
 import weakref
@@ -22,6 +23,7 @@ T = TypeVar("T")
 
 INFO_TIMEOUT_SECONDS = 2
 CALL_TIMEOUT_SECONDS = 30.0
+_POLL_SECONDS = 0.2
 
 
 class Connection:
@@ -83,18 +85,26 @@ class Connection:
       Stopped: `stop` was set.
     """
     deadline = time.monotonic() + timeout_seconds
-    while True:
-      try:
-        self.info()
-        return
-      except ServerLost:
-        if time.monotonic() > deadline:
-          raise UserError(
-            f"No replay server answers at {self.address} (waited {timeout_seconds:g} s): start one with 'slipstream serve', "
-            "or check the host, the port and the firewall."
-          ) from None
-      if stop is not None and stop.wait(0.2):
+    while not self._answers():
+      if time.monotonic() > deadline:
+        raise UserError(
+          f"No replay server answers at {self.address} (waited {timeout_seconds:g} s): start one with 'slipstream serve', "
+          "or check the host, the port and the firewall."
+        )
+      if stop is not None and stop.wait(_POLL_SECONDS):
         raise Stopped(f"Stopped while waiting for the replay server at {self.address}.")
+      if stop is None:
+        time.sleep(_POLL_SECONDS)
+
+  def _answers(self) -> bool:
+    # gRPC waits longer after every try that fails, so it is not asked before somebody listens.
+    host, _, port = self.address.rpartition(":")
+    try:
+      socket.create_connection((host.strip("[]"), int(port)), timeout=INFO_TIMEOUT_SECONDS).close()
+      self.info()
+    except (OSError, ServerLost):
+      return False
+    return True
 
   def read(self, table: str, purpose: str) -> list[np.ndarray] | None:
     """The columns of one item of `table`, or None where it is empty.

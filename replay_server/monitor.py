@@ -85,7 +85,8 @@ class Monitor:
         **dataclasses.asdict(summary),
       )
     )
-    self._streak = self._streak + 1 if summary.solved else 0
+    if self._phase == "running":  # What comes in after the end does not undo it.
+      self._streak = self._streak + 1 if summary.solved else 0
 
   def stop(self) -> None:
     """The run was told to stop."""
