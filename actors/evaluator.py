@@ -1,6 +1,7 @@
 """The evaluator: plays the latest policy greedily in an environment of its own, and keeps the best one."""
 
 import dataclasses
+import json
 import pathlib
 import threading
 import time
@@ -125,8 +126,12 @@ class Evaluator:
     self._source = PolicySource(connection, config.replay.default.name)
     self._writer = connection.writer()
     self._stop = stop
-    self._checkpoint_dir = checkpoint_dir
+    # Over a resumed run too.
+    self._best_path = None if checkpoint_dir is None else checkpoint_dir / "best.json"
     self._best = (False, -np.inf)
+    if self._best_path is not None and self._best_path.is_file():
+      best = json.loads(self._best_path.read_text())
+      self._best = (best["solved"], best["mean_return"])
     self._version = 0
     self._evaluations = 0
 
@@ -178,7 +183,8 @@ class Evaluator:
     )
     self._evaluations += 1
     # Of policies as good as each other the latest is kept: it has learned the longest.
-    if self._checkpoint_dir is not None and (summary.solved, summary.mean_return) >= self._best:
+    if self._best_path is not None and (summary.solved, summary.mean_return) >= self._best:
       self._best = (summary.solved, summary.mean_return)
-      save_snapshot(self._checkpoint_dir / "best.npz", snapshot, self._run_config)
+      save_snapshot(self._best_path.with_suffix(".npz"), snapshot, self._run_config)
+      self._best_path.write_text(json.dumps({"solved": summary.solved, "mean_return": summary.mean_return}))
     self._writer.write(layout.EPISODES, [encode(summary)])

@@ -231,7 +231,7 @@ class _DaemonThread:
         future.set_result(function())
       except BaseException as error:
         future.set_exception(error)
-      # What it returned may be a writer, which must close when its owner lets it go.
+      # What it returned may be large, or a writer: it goes when its owner lets it go, and not with the next call.
       del future, function
 
 

@@ -1,5 +1,6 @@
 """The replay server: a Reverb server with this project's tables, its checkpoints and its manifest."""
 
+import errno
 import pathlib
 import socket
 import time
@@ -116,9 +117,12 @@ def check_port(port: int) -> None:
   if not port:
     return
   # Reverb would share the port with whoever has it, and clients would reach one or the other.
-  with socket.socket(socket.AF_INET6 if socket.has_ipv6 else socket.AF_INET) as probe:
-    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-      probe.bind(("", port))
-    except OSError:
-      raise UserError(f"Port {port} is in use: end what listens there, or choose another with --port.") from None
+  try:
+    with socket.create_server(("", port)):
+      return
+  except OSError as error:
+    if error.errno == errno.EADDRINUSE:
+      sentence = f"Port {port} is in use: end what listens there, or choose another with --port."
+    else:
+      sentence = f"Port {port} cannot be listened on ({error.strerror}): choose another with --port."
+    raise UserError(sentence) from None

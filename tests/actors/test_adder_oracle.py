@@ -5,7 +5,7 @@ import pathlib
 import tempfile
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from configs import RunConfig
@@ -97,7 +97,14 @@ def _assert_same(held: dict[str, np.ndarray], expected: Row) -> None:
       np.testing.assert_array_equal(held[name], value, err_msg=name)
 
 
-@settings(max_examples=80, deadline=None, derandomize=True, database=None)
+@settings(
+  max_examples=80,
+  deadline=None,
+  derandomize=True,
+  database=None,
+  phases=(Phase.generate,),  # Shrinking takes minutes, as every try has a server of its own.
+  report_multiple_bugs=False,
+)
 @given(scenarios(), st.integers(0, 2**31 - 1))
 def test_every_table_holds_what_algorithm_1_puts_there_in_its_order(
   scenario: tuple[dict[str, int], tuple[Event, ...], list[Episode], int], writer_id: int

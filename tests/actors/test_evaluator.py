@@ -146,3 +146,18 @@ def test_frames_are_recorded_from_the_first_to_the_last() -> None:
   assert len(episode.frames) == episode.length + 1 == TIME_LIMIT + 1
   assert isinstance(environment.reset(), EventTimeStep)
   np.testing.assert_array_equal(episode.frames[0], environment.render())
+
+
+def test_the_best_policy_of_before_is_not_replaced_by_a_worse_one_after_a_restart(
+  tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+  with serving(make_run(), tmp_path, CODEC, inline=True) as server:
+    publisher = PolicyPublisher(server.connection)
+    for version, episode_return in ((1, 2.0), (2, 1.0)):
+      evaluator = Evaluator(server.connection, server.manifest, 0, threading.Event(), tmp_path / "policy")
+      played = GreedyEpisode(episode_return, 5, 0)
+      monkeypatch.setattr(evaluator_module, "play_episode", lambda *args, played=played: played)
+      publisher.publish(snapshot(version))
+      evaluator.step()
+  best, _ = load_snapshot(tmp_path / "policy" / "best.npz")
+  assert best.version == 1

@@ -1,0 +1,158 @@
+"""What the keeper writes, and how it sees everyone off."""
+
+import contextlib
+import json
+import pathlib
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from configs import UserError
+from replay_server import keeper as keeper_module
+from replay_server import layout
+from replay_server.keeper import Keeper, read_status
+from replay_server.messages import EpisodeSummary, EvaluationSummary, Heartbeat, decode_text, encode
+from replay_server.monitor import parse_status
+from replay_server.recorder import METRICS_FILE, read_metrics
+from replay_server.server import ReplayServer
+from replay_server.status import RunStatus
+from tests.serving import adding, make_config, run_episode, serving, size_of, wait_for
+
+CONFIG = make_config({"goal": 20}, [("goal", 5)], capacity=30, environment_steps=200)
+
+
+@pytest.fixture(autouse=True)
+def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
+  monkeypatch.setattr(keeper_module, "TICK_SECONDS", 0.05)
+  monkeypatch.setattr(keeper_module, "GOODBYE_SECONDS", 1.0)
+
+
+def _beat(ended: bool = False) -> Heartbeat:
+  return Heartbeat(
+    "learner",
+    "learner",
+    "box",
+    7,
+    "ended" if ended else "running",
+    ended,
+    {"gradient_steps": 5.0, "policy_version": 2.0},
+  )
+
+
+@contextlib.contextmanager
+def _keeping(server: ReplayServer, run_dir: pathlib.Path) -> Iterator[Keeper]:
+  keeper = Keeper(server, run_dir)
+  yield keeper
+  keeper._recorder.close()  # As `finish` does.
+
+
+def _published(server: ReplayServer) -> RunStatus:
+  columns = server.connection.read(layout.STATUS, "test")
+  assert columns is not None
+  return parse_status(decode_text(columns[0]))
+
+
+def test_a_tick_reads_what_roles_sent_and_writes_the_status_everywhere(tmp_path: pathlib.Path) -> None:
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    with adding(server) as (adder, _):
+      run_episode(adder, 40, {39: 1})
+    writer = server.connection.writer()
+    writer.write(layout.HEARTBEATS, [encode(_beat())])
+    writer.write(layout.EPISODES, [encode(EpisodeSummary("actor_0", -1.5, 40, 1, 2))])
+    writer.write(layout.EPISODES, [encode(EvaluationSummary(2, 5, 0.5, 20.0, False))])
+    status = keeper.tick()
+    assert _published(server) == read_status(tmp_path) == status
+    assert size_of(server.connection, layout.HEARTBEATS) == size_of(server.connection, layout.EPISODES) == 0
+    again = keeper.tick()
+    assert (again.episodes, len(again.evaluations)) == (1, 1)  # Nothing is counted twice.
+  assert (status.environment_steps, status.gradient_steps, status.policy_version) == (40, 5, 2)
+  assert (status.episodes, status.train_return, status.evaluations[0].environment_steps) == (1, -1.5, 40)
+  assert [role.name for role in status.roles] == ["learner"]
+  assert [(table.name, table.size) for table in status.tables] == [("default", 30), ("goal", 5)]
+  rows = read_metrics(tmp_path / METRICS_FILE)
+  assert [row["eval_return"] for row in rows if row["eval_return"] is not None] == [0.5]
+
+
+def test_beats_of_this_process_need_no_table(tmp_path: pathlib.Path) -> None:
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    status = keeper.tick([_beat()])
+  assert status.gradient_steps == 5
+
+
+def test_finish_waits_for_the_last_words_of_everyone_and_writes_a_checkpoint(tmp_path: pathlib.Path) -> None:
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    keeper.tick([_beat()])
+    writer = server.connection.writer()
+
+    def leave() -> None:
+      writer.write(layout.EPISODES, [encode(EvaluationSummary(2, 5, 0.5, 20.0, False))])
+      writer.write(layout.HEARTBEATS, [encode(_beat(ended=True))])
+
+    threading.Timer(0.3, leave).start()
+    began = time.monotonic()
+    status = keeper.finish()
+    assert 0.25 < time.monotonic() - began < 10
+    assert status.phase == "stopping"
+    assert len(status.evaluations) == 1
+    assert [role.state for role in status.roles] == ["ended"]
+    assert list((tmp_path / "checkpoint").iterdir())
+
+
+def test_finish_does_not_wait_for_ever(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+  monkeypatch.setattr(keeper_module, "GOODBYE_SECONDS", 0.2)
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    keeper.tick([_beat()])
+    status = keeper.finish()
+  assert status.roles[0].alive
+  assert list((tmp_path / "checkpoint").iterdir())
+
+
+def test_run_ends_at_the_budget_and_tells_the_roles(tmp_path: pathlib.Path) -> None:
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    statuses: list[RunStatus] = []
+    thread = threading.Thread(target=lambda: statuses.append(keeper.run(threading.Event())))
+    thread.start()
+    with adding(server) as (adder, _):
+      run_episode(adder, 199)
+      time.sleep(0.3)
+      assert thread.is_alive()
+      run_episode(adder, 1)
+    thread.join(10)
+    (status,) = statuses
+    assert status.phase == "exhausted"
+    assert _published(server).finished
+  assert read_status(tmp_path) == status
+
+
+def test_run_ends_when_told_and_checkpoints_by_the_clock_meanwhile(tmp_path: pathlib.Path) -> None:
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    keeper._checkpoint_period = 0.1
+    stop = threading.Event()
+    statuses: list[RunStatus] = []
+    thread = threading.Thread(target=lambda: statuses.append(keeper.run(stop)))
+    thread.start()
+    wait_for(lambda: list((tmp_path / "checkpoint").iterdir()))
+    stop.set()
+    thread.join(10)
+  assert statuses[0].phase == "stopping"
+
+
+def test_a_keeper_goes_on_from_the_status_it_finds(tmp_path: pathlib.Path) -> None:
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    server.connection.writer().write(layout.EPISODES, [encode(EpisodeSummary("actor_0", 1.0, 9, 0, 1))])
+    keeper.tick([_beat()])
+    before = keeper.finish([_beat(ended=True)])
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    status = keeper.tick()
+  assert (status.episodes, status.gradient_steps, status.phase) == (1, 5, "running")
+  assert status.wall_seconds >= before.wall_seconds
+
+
+@pytest.mark.parametrize("text", ["", "{", "{}", json.dumps({"run_id": 3})])
+def test_a_status_that_cannot_be_read_is_one_sentence(tmp_path: pathlib.Path, text: str) -> None:
+  assert read_status(tmp_path) is None
+  (tmp_path / "status.json").write_text(text)
+  with pytest.raises(UserError, match=r"status\.json cannot be read"):
+    read_status(tmp_path)
