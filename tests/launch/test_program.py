@@ -104,21 +104,23 @@ def test_a_run_can_be_joined_survives_the_joined_ones_death_is_interrupted_and_g
   assert any((run_dir / "checkpoints" / "replay").iterdir())
   assert (run_dir / "checkpoints" / "learner" / "checkpoint").is_file()
 
-  budget = stopped["environment_steps"] + 3000
-  more = f"--config.environment_steps={budget}"
-  with cli(tmp_path, "resume", "train", f"--resume={run_dir}", more) as run:
+  with cli(tmp_path, "resume", "train", f"--resume={run_dir}") as run:
     first = wait_for(lambda: newer_status(run_dir, stopped), START_SECONDS, "the run to go on")
     # What the tables, the learner and the clock had counted is still counted.
     assert first["environment_steps"] >= stopped["environment_steps"]
     assert first["tables"][0]["size"] >= stopped["tables"][0]["size"]
-    assert run.wait(300) == 3, run.output()
+    wait_for(
+      lambda: status_of(run_dir)["gradient_steps"] > stopped["gradient_steps"], START_SECONDS, "new gradient steps"
+    )
+    wait_for(lambda: status_of(run_dir)["policy_version"] > stopped["policy_version"], 60, "new policies")
+    own = [child.pid for child in run.children()]
+    # No role outlives a killed launcher, and even so they write what they have.
+    run.send(KILL)
+    run.wait(10)
+    assert_all_gone(own, timeout=60)
   ended = status_of(run_dir)
-  assert ended["environment_steps"] >= budget
-  assert ended["gradient_steps"] > stopped["gradient_steps"]
-  assert ended["policy_version"] > stopped["policy_version"]
-  assert ended["wall_seconds"] > stopped["wall_seconds"]
-  assert "What to do next" in run.output()
-  assert run.result()["solved"] is False
+  assert ended["phase"] == "stopping"
+  assert ended["environment_steps"] > stopped["environment_steps"]
 
 
 def attached_actors(run_dir):
@@ -166,18 +168,6 @@ def test_roles_alone_make_a_run_whose_learner_may_restart_and_which_ends_with_it
 def serving_port(server):
   lines = [line for line in server.output().splitlines() if line.startswith("Serving run ")]
   return lines[0].rpartition(" ")[2].rstrip(".") if lines else None
-
-
-def test_no_role_outlives_a_killed_launcher(tmp_path):
-  with cli(tmp_path, "train", "train", *ENDLESS, f"--run_root={tmp_path}") as run:
-    run_dir = run_dir_of(run)
-    wait_for(lambda: status_of(run_dir)["environment_steps"] > 0, START_SECONDS, "the first steps")
-    children = [child.pid for child in run.children()]
-    run.send(KILL)
-    run.wait(10)
-    assert_all_gone(children, timeout=60)
-  # Even so the run's last state was written.
-  assert any((run_dir / "checkpoints" / "replay").iterdir())
 
 
 BROKEN_WORLD = '''
