@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 ROOT = pathlib.Path(__file__).parents[2]
 # Several TensorFlow imports at once on two busy cores take their time.
-START_SECONDS = 150.0
+START_SECONDS = 240.0
 
 
 class Cli:

@@ -19,7 +19,7 @@ from tests.launch.processes import (
   wait_for,
 )
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(900)
 
 # Rooms of two cells, which random actions solve: what is tested here is the wiring.
 SMALL_WORLD = [
@@ -30,7 +30,16 @@ SMALL_WORLD = [
   "--config.actor.random_steps=200",
 ]
 # Never solved, and far from its budget.
-ENDLESS = [*SMALL_WORLD, "--config.evaluator.solved_evaluations=100000", "--config.environment_steps=100000000"]
+WORLD = f"--pythonpath={pathlib.Path(__file__).parent}"
+ENDLESS = [
+  *SMALL_WORLD,
+  "--config.evaluator.solved_evaluations=100000",
+  "--config.environment_steps=100000000",
+  "--config.environment.name=slow_world:SlowRooms",
+  "--config.learner.publish_period_updates=16",
+  "--config.learner.updates_per_block=16",
+  WORLD,
+]
 
 
 def test_a_local_run_solves_its_world_and_leaves_everything_a_user_needs_and_no_process(tmp_path):
@@ -69,7 +78,7 @@ def test_a_local_run_solves_its_world_and_leaves_everything_a_user_needs_and_no_
   with cli(
     tmp_path, "evaluate", "evaluate", f"--checkpoint={run_dir}", "--video", f"--export={tmp_path / 'model'}"
   ) as play:
-    assert play.wait(120) == 0, play.output()
+    assert play.wait(START_SECONDS) == 0, play.output()
   assert play.result()["mean_return"] == pytest.approx(result["eval_return"], abs=1e-4)
   assert list((run_dir / "videos").glob("policy_*.gif"))
   assert (tmp_path / "model" / "saved_model.pb").is_file()
@@ -82,10 +91,10 @@ def test_a_run_can_be_joined_survives_the_joined_ones_death_is_interrupted_and_g
     own = [child.pid for child in run.children()]
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    with cli(tmp_path, "attach", "attach", f"--server={address}", "--actors=2", cwd=elsewhere) as attach:
+    with cli(tmp_path, "attach", "attach", f"--server={address}", "--actors=2", WORLD, cwd=elsewhere) as attach:
       wait_for(lambda: attached_actors(run_dir) == 2, START_SECONDS, "two attached workers")
       with cli(tmp_path, "status", "status", f"--server={address}", cwd=elsewhere) as status:
-        assert status.wait(60) == 0, status.output()
+        assert status.wait(START_SECONDS) == 0, status.output()
       assert "actor_0" in status.output()
       for worker in attach.children():
         worker.send_signal(KILL)
@@ -104,7 +113,7 @@ def test_a_run_can_be_joined_survives_the_joined_ones_death_is_interrupted_and_g
   assert any((run_dir / "checkpoints" / "replay").iterdir())
   assert (run_dir / "checkpoints" / "learner" / "checkpoint").is_file()
 
-  with cli(tmp_path, "resume", "train", f"--resume={run_dir}") as run:
+  with cli(tmp_path, "resume", "train", f"--resume={run_dir}", WORLD) as run:
     first = wait_for(lambda: newer_status(run_dir, stopped), START_SECONDS, "the run to go on")
     # What the tables, the learner and the clock had counted is still counted.
     assert first["environment_steps"] >= stopped["environment_steps"]
@@ -141,15 +150,15 @@ def test_roles_alone_make_a_run_whose_learner_may_restart_and_which_ends_with_it
     served = wait_for(lambda: serving_port(server), START_SECONDS, "the server")
     address = f"--server=localhost:{served}"
     with (
-      cli(tmp_path, "act", "act", address) as worker,
-      cli(tmp_path, "evaluate", "evaluate", address) as evaluator,
+      cli(tmp_path, "act", "act", address, WORLD) as worker,
+      cli(tmp_path, "evaluate", "evaluate", address, WORLD) as evaluator,
     ):
-      with cli(tmp_path, "learn", "learn", address, runs) as learner:
+      with cli(tmp_path, "learn", "learn", address, runs, WORLD) as learner:
         wait_for(lambda: status_of(run_dir)["policy_version"] > 5, START_SECONDS, "a few policies")
         learner.send(KILL)
         learner.wait(30)
       version = status_of(run_dir)["policy_version"]
-      with cli(tmp_path, "learn_again", "learn", address, runs) as learner:
+      with cli(tmp_path, "learn_again", "learn", address, runs, WORLD) as learner:
         wait_for(lambda: status_of(run_dir)["policy_version"] > version + 2, START_SECONDS, "the next policies")
         assert all(alive(role.pid) for role in (worker, evaluator))
         evaluated = [evaluation["policy_version"] for evaluation in status_of(run_dir)["evaluations"]]
