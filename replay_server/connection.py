@@ -15,9 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import reverb
 
-from configs.errors import ServerLost as ServerLost
-from configs.errors import Stopped as Stopped
-from configs.errors import UserError
+from configs import ServerLost, Stopped, UserError
 
 T = TypeVar("T")
 

@@ -7,9 +7,9 @@ import time
 import portpicker
 import pytest
 
-from configs import UserError
+from configs import ServerLost, Stopped, UserError
 from replay_server import layout
-from replay_server.connection import Connection, ItemWriter, ServerLost, Stopped
+from replay_server.connection import Connection, ItemWriter
 from replay_server.messages import decode_text, encode_text
 from tests.served import served
 from tests.serving import make_config, serving
