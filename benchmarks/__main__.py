@@ -56,6 +56,7 @@ def run_benchmark(name: str, runs: int, quick: bool) -> Report:
 
     with contextlib.suppress(RuntimeError):  # Too late where TensorFlow has run something already.
       tf.config.threading.set_intra_op_parallelism_threads(1)
+      tf.config.threading.set_inter_op_parallelism_threads(1)
     module = importlib.import_module(f"benchmarks.{name}")
     report: Report = module.run(runs, quick)
   return report

@@ -57,7 +57,7 @@ def run(runs: int, quick: bool) -> Report:
   notes = (
     f"Blocks of {seven.learner.updates_per_block} batches over tables with the shares "
     f"{', '.join(f'{share:g}' for share in workload.SHARES)}; {sum(sizes.values()):,} rows of {codec.width} words.",
-    "The data set: TrajectoryDataset(...).batch(B), one worker, B samples in flight.",
+    "The data set: TrajectoryDataset(...).batch(B), two workers as the sampler has, B samples in flight each.",
   )
   return Report("sampler", notes, tuple(figures), tuple(ratios))
 
@@ -101,7 +101,7 @@ def _dataset(connection: Connection, codec: RowCodec, batch_size: int) -> tf.dat
     dtypes=tf.float32,
     shapes=tf.TensorShape([codec.width]),
     max_in_flight_samples_per_worker=batch_size,
-    num_workers_per_iterator=1,
+    num_workers_per_iterator=2,
   ).batch(batch_size)
 
 

@@ -148,6 +148,7 @@ def limit_threads(count: int) -> None:
   """TensorFlow threads of this process: roles share the machine's cores, and small networks gain nothing from more."""
   try:
     tf.config.threading.set_intra_op_parallelism_threads(count)
-    tf.config.threading.set_inter_op_parallelism_threads(2)
+    # Two would hand the small operations of an update to and fro, for nearly twice the CPU time.
+    tf.config.threading.set_inter_op_parallelism_threads(1)
   except RuntimeError:
     pass  # TensorFlow has begun to run in this process, as in a notebook: its settings stand.

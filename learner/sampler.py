@@ -11,7 +11,7 @@ import reverb
 import tensorflow as tf
 
 from configs import RunConfig, ServerLost, Stopped
-from learner.quotas import QuotaSchedule, block_order
+from learner.quotas import QuotaSchedule, tables_of_rows
 from replay_server.codec import RowCodec
 from replay_server.connection import Connection
 
@@ -60,6 +60,7 @@ class StratifiedSampler:
     self._connection = connection
     self._stop = stop
     self._names = [spec.name for spec in specs]
+    self._width = codec.width
     self._min_sizes = np.array([spec.min_size for spec in specs])
     self._ready = np.zeros(len(specs), bool)
     self._schedule = QuotaSchedule(np.array([spec.probability for spec in specs]), config.learner.batch_size)
@@ -68,8 +69,10 @@ class StratifiedSampler:
     # Without prefetching, and one batch at a time, every draw is of the tables as they are now.
     stream = _StreamedTable if self._prefetch or self._batches > 1 else _FreshTable
     rows = config.learner.batch_size * self._batches
+    # The second keeps the server busy while the first one's samples are taken up, a third gains nothing more.
+    workers = 2 if self._prefetch else 1
     self._tables = [
-      stream(connection, spec.name, codec.width, max(1, round(spec.probability * rows))) for spec in specs
+      stream(connection, spec.name, codec.width, max(1, round(spec.probability * rows)), workers) for spec in specs
     ]
     self._requests: queue.Queue[bool] = queue.Queue()
     self._blocks: queue.Queue[Block | BaseException] = queue.Queue()
@@ -154,24 +157,38 @@ class StratifiedSampler:
     self._wait_until_ready()
     self._schedule.set_ready(self._ready)
     quotas = self._schedule.next_block(self._batches)
-    drawn = [self._draw(table, int(count)) for table, count in zip(self._tables, quotas.sum(axis=0), strict=True)]
-    order = block_order(quotas)
-    rows, keys, probabilities = (np.concatenate(column)[order] for column in zip(*drawn, strict=True))
-    # Rows lie by table in every batch, so a row's table follows from the quotas.
-    tables = np.repeat(np.tile(np.arange(len(self._names)), self._batches), quotas.ravel()).reshape(order.shape)
-    return Block(rows, tables, keys, probabilities, quotas)
+    tables = tables_of_rows(quotas)
+    block = Block(
+      rows=np.empty((*tables.shape, self._width), np.float32),
+      tables=tables,
+      keys=np.empty(tables.shape, np.uint64),
+      probabilities=np.empty(tables.shape),
+      quotas=quotas,
+    )
+    columns = (block.rows.reshape(-1, self._width), block.keys.reshape(-1), block.probabilities.reshape(-1))
+    # Where the rows of the first table go, then those of the second, and so on.
+    places, start = np.argsort(tables, axis=None, kind="stable"), 0
+    for table, count in zip(self._tables, quotas.sum(axis=0).tolist(), strict=True):
+      for part in self._draw(table, count):
+        place = places[start : start + len(part[0])]
+        for column, values in zip(columns, part, strict=True):
+          column[place] = values
+        start += len(place)
+    return block
 
-  def _draw(self, table: "_StreamedTable | _FreshTable", count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  def _draw(self, table: "_StreamedTable | _FreshTable", count: int) -> Iterator["_Rows"]:
+    """`count` rows, in parts."""
     self._drawing = (table.name, time.monotonic())
     try:
-      for drawn in table.draw(count):
-        if drawn is not None:
-          return drawn
-        if self._closed.is_set() or self._stop.is_set():
+      while count:
+        part = table.draw(count)
+        if part is not None:
+          count -= len(part[0])
+          yield part
+        elif self._closed.is_set() or self._stop.is_set():
           raise Stopped(f"Stopped while drawing from table {table.name!r}.")
     finally:
       self._drawing = None
-    raise AssertionError("a table's draw never ends without rows")
 
   def _wait_until_ready(self) -> None:
     """Notes which tables hold their minimum; waits for the first."""
@@ -196,7 +213,8 @@ class StratifiedSampler:
         raise Stopped("Stopped while waiting for the first transitions.")
 
 
-_Rows = tuple[np.ndarray, np.ndarray, np.ndarray]
+# Packed rows, keys and probabilities.
+_Rows = tuple[np.ndarray, ...]
 
 
 class _StreamedTable:
@@ -204,12 +222,13 @@ class _StreamedTable:
 
   draws_ahead = True
 
-  def __init__(self, connection: Connection, name: str, width: int, portion: int):
+  def __init__(self, connection: Connection, name: str, width: int, portion: int, workers: int):
     self.name = name
     self._portion = portion
-    self._dataset = _make_dataset(connection.address, name, width, portion)
+    self._workers = workers
+    self._dataset = _make_dataset(connection.address, name, width, portion, workers)
     self._iterator: Iterator[reverb.ReplaySample] | None = None
-    self._kept: _Rows = (np.empty((0, width), np.float32), np.empty(0, np.uint64), np.empty(0, np.float64))
+    self._kept: _Rows = (np.empty((0, width), np.float32), np.empty(0, np.uint64), np.empty(0))
     self._received = 0
     self._pulling = False
     self._closed = False
@@ -217,22 +236,19 @@ class _StreamedTable:
   @property
   def most_drawn(self) -> int:
     """Rows received since the start, and those that the stream may have under way."""
-    # A portion that is being put together comes on top of the one that the stream fetches ahead.
-    return self._received + self._portion * ((self._iterator is not None) + self._pulling)
+    # A portion that is being put together comes on top of those that the stream's workers fetch ahead.
+    return self._received + self._portion * (self._workers * (self._iterator is not None) + self._pulling)
 
-  def draw(self, count: int) -> Iterator[_Rows | None]:
-    """Yields None for as long as there are too few rows, then `count` of them."""
-    parts, have = [self._kept], len(self._kept[0])
-    while have < count:
-      part = self._next_portion()
-      if part is None:
-        yield None
-      else:
-        parts.append(part)
-        have += len(part[0])
-    columns = [np.concatenate(column) if len(parts) > 1 else column[0] for column in zip(*parts, strict=True)]
-    self._kept = tuple(column[count:] for column in columns)  # type: ignore[assignment]
-    yield tuple(column[:count] for column in columns)  # type: ignore[misc]
+  def draw(self, count: int) -> _Rows | None:
+    """From one to `count` rows; None where there was none for a while."""
+    if not len(self._kept[0]):
+      portion = self._next_portion()
+      if portion is None:
+        return None
+      self._kept = portion
+    drawn = tuple(column[:count] for column in self._kept)
+    self._kept = tuple(column[count:] for column in self._kept)
+    return drawn
 
   def _next_portion(self) -> _Rows | None:
     if self._closed:
@@ -248,7 +264,7 @@ class _StreamedTable:
       return None
     finally:
       self._pulling = False
-    return sample.data["row"].numpy(), sample.info.key.numpy(), sample.info.probability.numpy()
+    return _view(sample.data["row"]), _view(sample.info.key), _view(sample.info.probability)
 
   def close(self) -> None:
     """Ends the stream; a draw that is under way gets nothing more from it."""
@@ -256,7 +272,12 @@ class _StreamedTable:
     self._iterator = None
 
 
-def _make_dataset(address: str, table: str, width: int, portion: int) -> tf.data.Dataset:
+def _view(tensor: tf.Tensor) -> np.ndarray:
+  """A tensor's values, not copied."""
+  return np.asarray(memoryview(tensor))
+
+
+def _make_dataset(address: str, table: str, width: int, portion: int, workers: int) -> tf.data.Dataset:
   with tf.device("CPU:0"):
     dataset = reverb.TrajectoryDataset(
       address,
@@ -265,7 +286,7 @@ def _make_dataset(address: str, table: str, width: int, portion: int) -> tf.data
       shapes={"row": tf.TensorShape([width])},
       # No more under way than one draw takes: a sample's probability should not be older than it has to be.
       max_in_flight_samples_per_worker=portion,
-      num_workers_per_iterator=1,
+      num_workers_per_iterator=workers,
       rate_limiter_timeout_ms=_STREAM_TIMEOUT_MS,
     ).batch(portion)
   options = tf.data.Options()
@@ -281,19 +302,16 @@ class _FreshTable:
   draws_ahead = False
   most_drawn = 0
 
-  def __init__(self, connection: Connection, name: str, width: int, portion: int):
-    del portion
+  def __init__(self, connection: Connection, name: str, width: int, portion: int, workers: int):
+    del portion, workers
     self.name = name
     self._connection = connection
     self._width = width
     self._sampler: reverb.pybind.Sampler | None = None
     self._closed = False
 
-  def draw(self, count: int) -> Iterator[_Rows | None]:
-    """Yields `count` rows, or None where it was closed while it waited for them."""
-    if not count:
-      yield np.empty((0, self._width), np.float32), np.empty(0, np.uint64), np.empty(0, np.float64)
-      return
+  def draw(self, count: int) -> _Rows | None:
+    """`count` rows, or None where it was closed while it waited for them."""
     # A data set takes milliseconds to open; the sampler below it does not. It ends after `count` samples.
     self._sampler = self._connection.client._client.NewSampler(self.name, count, count)
     try:
@@ -301,10 +319,9 @@ class _FreshTable:
     except RuntimeError:
       if not self._closed:
         raise
-      yield None
-      return
+      return None
     keys, probabilities, _, _, rows = zip(*drawn, strict=True)
-    yield np.stack(rows), np.array(keys, np.uint64), np.array(probabilities, np.float64)
+    return np.stack(rows), np.array(keys, np.uint64), np.array(probabilities, np.float64)
 
   def close(self) -> None:
     """Ends a draw that is under way; a stream has no time-out of its own."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from learner.quotas import QuotaSchedule, block_order
+from learner.quotas import QuotaSchedule, tables_of_rows
 
 # Whole numbers, so that shares are fractions and bounds can be worked out without rounding; 1 against 10 000 is tiny.
 _WEIGHTS = st.lists(
@@ -127,25 +127,13 @@ def test_quotas_do_not_depend_on_how_many_batches_a_block_has(blocks: tuple[int,
 
 @given(st.integers(1, 6), st.integers(1, 6), st.integers(1, 40), st.integers(0, 2**32 - 1))
 @settings(deadline=None)
-def test_block_order_gives_each_batch_its_rows_in_layout_order(
+def test_each_batch_holds_its_tables_rows_in_layout_order(
   batches: int, tables: int, batch_size: int, seed: int
 ) -> None:
   quotas = np.random.default_rng(seed).multinomial(batch_size, np.full(tables, 1 / tables), size=batches)
-  order = block_order(quotas)
-  assert order.shape == (batches, batch_size)
-  assert sorted(order.ravel().tolist()) == list(range(batches * batch_size))
-  # The oracle deals each table's rows out in turn.
-  starts = np.concatenate([[0], np.cumsum(quotas.sum(axis=0))[:-1]]).tolist()
-  for batch in range(batches):
-    expected = []
-    for table in range(tables):
-      for _ in range(quotas[batch, table]):
-        expected.append(starts[table])
-        starts[table] += 1
-    assert order[batch].tolist() == expected
+  expected = [[table for table, count in enumerate(batch) for _ in range(count)] for batch in quotas.tolist()]
+  assert tables_of_rows(quotas).tolist() == expected
 
 
-def test_block_order_of_two_batches_and_two_tables() -> None:
-  # Three rows of table 0 lie first, then two of table 1.
-  assert block_order(np.array([[2, 0], [1, 1]])).tolist() == [[0, 1], [2, 3]]
-  assert block_order(np.array([[1, 1], [2, 0]])).tolist() == [[0, 3], [1, 2]]
+def test_the_tables_of_the_rows_of_two_batches() -> None:
+  assert tables_of_rows(np.array([[2, 0], [1, 1]])).tolist() == [[0, 0], [0, 1]]
