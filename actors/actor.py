@@ -95,6 +95,7 @@ class RolloutActor(core.Actor):
       if self.version:
         self._bank.release(self.version)
       self._snapshot, self.version = latest, acquired
+      self._adder.set_priorities(latest.priorities)
     self._epsilon = epsilon_at(self._config, self._index, latest.learner_steps)
 
   def explores(self) -> bool:

@@ -2,7 +2,7 @@
 
 import collections
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,12 +75,21 @@ class EventTableAdder(base.Adder):
     self._gamma = config.learner.discount
     tables = [table.name for table in config.replay.tables]
     self._tables = tables
+    self.set_priorities(())
     # Event bit -> (the table's bit, tau).
     self._events = [(1 << tables.index(event.table), event.history) for event in config.events]
     self._open: collections.deque[_OpenStep] = collections.deque()
     self._stored: collections.deque[_Stored] = collections.deque(maxlen=config.max_history)
     self._next_episode = writer_id << _EPISODE_BITS
     self._observation: np.ndarray | None = None
+
+  def set_priorities(self, priorities: Sequence[float]) -> None:
+    """What new items get from here on.
+
+    Args:
+      priorities: for each table, in layout order; 1 for all where it is empty.
+    """
+    self._default_priority, *self._table_priorities = priorities or [1.0] * (1 + len(self._tables))
 
   def reset(self) -> None:
     """Forgets the episode at hand: its open steps are dropped, what was sent stays."""
@@ -149,7 +158,7 @@ class EventTableAdder(base.Adder):
     values["terminated"] = timestep.terminated
     values["truncated"] = timestep.truncated
     reference = self._writer.append(self._packer.pack(values))
-    self._writer.create_item(self._default, reference)
+    self._writer.create_item(self._default, reference, self._default_priority)
     stored = _Stored(reference, tables=0)
     self._stored.append(stored)
     self._send(stored, step.tables)
@@ -173,7 +182,7 @@ class EventTableAdder(base.Adder):
     stored.tables |= missing
     for bit, name in enumerate(self._tables):
       if missing >> bit & 1:
-        self._writer.create_item(name, stored.reference)
+        self._writer.create_item(name, stored.reference, self._table_priorities[bit])
 
 
 def references_needed(config: RunConfig) -> int:

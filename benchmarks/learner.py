@@ -74,5 +74,6 @@ def _timed(step: Callable[[], None], updates: int, seconds: float) -> Contender:
 
 def _update(algorithm: DoubleDqn, block: np.ndarray) -> None:
   with tf.device("CPU:0"):
-    for tensor in algorithm.update_block(tf.constant(block)):
+    weights = tf.ones(block.shape[:2])
+    for tensor in algorithm.update_block(tf.constant(block), weights):
       tensor.numpy()

@@ -8,6 +8,7 @@ from configs.run import (
   EvaluatorConfig,
   LearnerConfig,
   NetworkConfig,
+  PriorityConfig,
   ReplayConfig,
   RunConfig,
 )
@@ -22,6 +23,7 @@ __all__ = [
   "EventSpec",
   "LearnerConfig",
   "NetworkConfig",
+  "PriorityConfig",
   "ReplayConfig",
   "RunConfig",
   "ServerLost",

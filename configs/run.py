@@ -47,6 +47,40 @@ class EnvironmentConfig:
 
 
 @dataclasses.dataclass(frozen=True)
+class PriorityConfig:
+  """Prioritised experience replay in the tables with the selector `prioritized` (Schaul et al., 2016, Section 3.3).
+
+  An item is drawn with probability p^alpha / sum p^alpha, where p = |TD error| + epsilon. Weights (N P)^-beta, divided by the
+  largest of the batch, correct for it.
+
+  Attributes:
+    exponent: alpha; 0 draws uniformly.
+    importance_exponent: beta at the start; 0 corrects nothing.
+    final_importance_exponent: the value it reaches, linearly; None keeps `importance_exponent`.
+    importance_updates: gradient steps over which it gets there.
+    epsilon: keeps an item that is predicted without error from never being drawn again.
+  """
+
+  exponent: float = 0.65
+  importance_exponent: float = 0.4
+  final_importance_exponent: float | None = 1.0
+  importance_updates: int = 10_000
+  epsilon: float = 1e-3
+
+  def __post_init__(self) -> None:
+    _require(0 <= self.exponent <= 1, f"replay.priority.exponent is {self.exponent}: it must lie in [0, 1].")
+    final = () if self.final_importance_exponent is None else (self.final_importance_exponent,)
+    for value in (self.importance_exponent, *final):
+      _require(0 <= value <= 1, f"An importance exponent of replay.priority is {value}: it must lie in [0, 1].")
+    _require_positive("replay.priority", epsilon=self.epsilon, importance_updates=self.importance_updates)
+
+  def importance_exponent_at(self, updates: int) -> float:
+    """beta after some gradient steps."""
+    final = self.importance_exponent if self.final_importance_exponent is None else self.final_importance_exponent
+    return self.importance_exponent + (final - self.importance_exponent) * min(1.0, updates / self.importance_updates)
+
+
+@dataclasses.dataclass(frozen=True)
 class ReplayConfig:
   """The replay server: its tables and how sampling is tied to inserting.
 
@@ -54,6 +88,7 @@ class ReplayConfig:
     capacity: in transitions, over all tables; a table without a capacity of its own gets capacity * probability.
     default: the table of every transition.
     tables: the event tables, in the order in which they lie in a batch.
+    priority: of the tables with the selector `prioritized`.
     environment_steps_per_update: environment steps per gradient step. The server holds a distributed run to it (through
       samples per insert of the default table); an inline run does exactly this many. None lets both run free.
     insert_tolerance_steps: how many environment steps the two sides may drift apart before one waits.
@@ -63,6 +98,7 @@ class ReplayConfig:
   capacity: int = 20_000
   default: TableSpec = TableSpec("default", probability=1.0, min_size=1_000)
   tables: tuple[TableSpec, ...] = ()
+  priority: PriorityConfig = PriorityConfig()
   environment_steps_per_update: float | None = 10.0
   insert_tolerance_steps: int = 2_000
   checkpoint_period_seconds: float = 600.0

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from configs.errors import UserError
 
-Selector = Literal["uniform", "fifo", "lifo"]
+Selector = Literal["uniform", "prioritized", "fifo", "lifo"]
 
 # An int32 row field holds one bit per event; its sign bit is left alone.
 MAX_EVENTS = 31
@@ -67,7 +67,8 @@ class TableSpec:
     probability: eta_i, the share of every batch that comes from this table.
     capacity: kappa_i in transitions; None means the run's capacity times `probability`, as in the paper's Table 1.
     min_size: d_i in transitions: the table takes part in batches once it holds this many.
-    selector: how an item is chosen: `uniform`, `fifo` (the oldest) or `lifo` (the newest).
+    selector: how an item is chosen: `uniform`, `prioritized` (by TD error; see `PriorityConfig`), `fifo` (the oldest) or
+      `lifo` (the newest).
   """
 
   name: str

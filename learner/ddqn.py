@@ -40,11 +40,12 @@ class DoubleDqn:
     self.checkpointed = {"online": self.online, "target": self._target, "optimizer": self._optimizer}
 
   @tf.function
-  def update_block(self, rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+  def update_block(self, rows: tf.Tensor, weights: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """One update a batch, in turn.
 
     Args:
       rows: float32 [K, batch, width], packed.
+      weights: float32 [K, batch], of each row's loss in its batch's mean.
 
     Returns:
       (loss [K], mean_q [K], td_errors [K, batch]), float32.
@@ -54,14 +55,14 @@ class DoubleDqn:
     mean_qs = tf.TensorArray(tf.float32, updates)
     td_errors = tf.TensorArray(tf.float32, updates)
     for index in tf.range(updates):
-      loss, mean_q, td_error = self._update(rows[index])
+      loss, mean_q, td_error = self._update(rows[index], weights[index])
       losses = losses.write(index, loss)
       mean_qs = mean_qs.write(index, mean_q)
       td_errors = td_errors.write(index, td_error)
     return losses.stack(), mean_qs.stack(), td_errors.stack()
 
   @tf.autograph.experimental.do_not_convert
-  def _update(self, rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+  def _update(self, rows: tf.Tensor, weights: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     batch = self._codec.unpack_tf(rows)
     q_t_value = self._target(batch["next_observation"])
     q_t_selector = self.online(batch["next_observation"])
@@ -70,7 +71,7 @@ class DoubleDqn:
       td_error = double_q_learning(
         q_tm1, batch["action"], batch["reward"], self._config.discount * batch["discount"], q_t_value, q_t_selector
       )
-      loss = tf.reduce_mean(0.5 * tf.square(td_error))
+      loss = tf.reduce_mean(0.5 * weights * tf.square(td_error))
     gradients = tape.gradient(loss, self.online.trainable_variables)
     self._apply_adam(gradients)
     rate = self._config.target_update_rate

@@ -12,6 +12,7 @@ from acme import core, specs
 
 from configs import Stopped, UserError
 from learner.ddqn import DoubleDqn
+from learner.priorities import TablePriorities
 from learner.sampler import StratifiedSampler
 from networks import flatten_weights
 from replay_server.connection import Connection
@@ -62,10 +63,12 @@ class Learner(core.Learner):
     with tf.device(self._device):
       self._algorithm = DoubleDqn(spec, manifest.codec, config.network, config.learner, seed)
     self._sampler = StratifiedSampler(connection, config, manifest.codec, stop)
+    self._priorities = TablePriorities(connection, config)
     self._publisher = PolicyPublisher(connection)
     self._counters = {
       "gradient_steps": tf.Variable(0, dtype=tf.int64),
       "policy_version": tf.Variable(0, dtype=tf.int64),
+      "priorities": tf.Variable(self._priorities.largest),
     }
     self._checkpoint = tf.train.Checkpoint(**self._algorithm.checkpointed, **self._counters)
     directory = checkpoint_dir / "learner"
@@ -92,6 +95,7 @@ class Learner(core.Learner):
       self._checkpoint.restore(self._checkpoints.latest_checkpoint).assert_existing_objects_matched()
       self.gradient_steps = int(self._counters["gradient_steps"])
       self.policy_version = int(self._counters["policy_version"])
+      self._priorities.largest = self._counters["priorities"].numpy()
     else:
       directory.mkdir(parents=True, exist_ok=True)
       owner.write_text(json.dumps({"run_id": self._run_id}))
@@ -140,19 +144,24 @@ class Learner(core.Learner):
     """
     block = self._sampler.next_block()
     self.state = "learning"
+    weights = self._priorities.weights(block, self.gradient_steps)
     with tf.device(self._device):
-      loss, mean_q, td_errors = (tensor.numpy() for tensor in self._algorithm.update_block(tf.constant(block.rows)))
+      updated = self._algorithm.update_block(tf.constant(block.rows), tf.constant(weights))
+      loss, mean_q, td_errors = (tensor.numpy() for tensor in updated)
     before = self.gradient_steps
     self.gradient_steps += len(loss)
     self._drawn = block.quotas.sum(axis=0)
     if not np.isfinite(loss).all():
       raise self._diverged("loss is")
+    self._priorities.update(block, td_errors)
     self._metrics = {
       "loss": float(loss.mean()),
       "mean_q": float(mean_q.mean()),
       "mean_abs_td_error": float(np.abs(td_errors).mean()),
       "drawn_ahead": float(sum(self.drawn_ahead().values())),
     }
+    if self._priorities.in_use:
+      self._metrics["refused_priorities"] = float(self._priorities.refused)
     period = self._config.learner.publish_period_updates
     if before // period != self.gradient_steps // period:
       self.publish()
@@ -181,7 +190,7 @@ class Learner(core.Learner):
     # The last update of a block can break them although its loss, taken before it, was still a number.
     if not np.isfinite(weights).all():
       raise self._diverged("weights are")
-    return PolicySnapshot(version, self.gradient_steps, weights)
+    return PolicySnapshot(version, self.gradient_steps, weights, tuple(self._priorities.largest.tolist()))
 
   def save(self) -> None:
     """Writes networks, optimiser and counters, and the policy alone beside them.
@@ -192,6 +201,7 @@ class Learner(core.Learner):
     snapshot = self._snapshot(self.policy_version)
     self._counters["gradient_steps"].assign(self.gradient_steps)
     self._counters["policy_version"].assign(self.policy_version)
+    self._counters["priorities"].assign(self._priorities.largest)
     path = self._checkpoints.save()
     save_snapshot(self._policy_path, snapshot, self._config)
     self._checkpointed = time.monotonic()

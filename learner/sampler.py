@@ -30,6 +30,7 @@ class Block:
     tables: int64 [K, batch], the index of each row's table.
     keys: uint64 [K, batch], each row's item on the server.
     probabilities: float64 [K, batch], of each row's item within its table when it was drawn.
+    table_sizes: int64 [K, batch], items in each row's table when it was drawn.
     quotas: int64 [K, tables], how many rows of each batch are from each table.
   """
 
@@ -37,6 +38,7 @@ class Block:
   tables: np.ndarray
   keys: np.ndarray
   probabilities: np.ndarray
+  table_sizes: np.ndarray
   quotas: np.ndarray
 
 
@@ -163,9 +165,15 @@ class StratifiedSampler:
       tables=tables,
       keys=np.empty(tables.shape, np.uint64),
       probabilities=np.empty(tables.shape),
+      table_sizes=np.empty(tables.shape, np.int64),
       quotas=quotas,
     )
-    columns = (block.rows.reshape(-1, self._width), block.keys.reshape(-1), block.probabilities.reshape(-1))
+    columns = (
+      block.rows.reshape(-1, self._width),
+      block.keys.reshape(-1),
+      block.probabilities.reshape(-1),
+      block.table_sizes.reshape(-1),
+    )
     # Where the rows of the first table go, then those of the second, and so on.
     places, start = np.argsort(tables, axis=None, kind="stable"), 0
     for table, count in zip(self._tables, quotas.sum(axis=0).tolist(), strict=True):
@@ -213,7 +221,7 @@ class StratifiedSampler:
         raise Stopped("Stopped while waiting for the first transitions.")
 
 
-# Packed rows, keys and probabilities.
+# Packed rows, keys, probabilities and table sizes.
 _Rows = tuple[np.ndarray, ...]
 
 
@@ -228,7 +236,7 @@ class _StreamedTable:
     self._workers = workers
     self._dataset = _make_dataset(connection.address, name, width, portion, workers)
     self._iterator: Iterator[reverb.ReplaySample] | None = None
-    self._kept: _Rows = (np.empty((0, width), np.float32), np.empty(0, np.uint64), np.empty(0))
+    self._kept: _Rows = (np.empty((0, width), np.float32), np.empty(0, np.uint64), np.empty(0), np.empty(0, np.int64))
     self._received = 0
     self._pulling = False
     self._closed = False
@@ -264,7 +272,8 @@ class _StreamedTable:
       return None
     finally:
       self._pulling = False
-    return _view(sample.data["row"]), _view(sample.info.key), _view(sample.info.probability)
+    info = sample.info
+    return _view(sample.data["row"]), _view(info.key), _view(info.probability), _view(info.table_size)
 
   def close(self) -> None:
     """Ends the stream; a draw that is under way gets nothing more from it."""
@@ -320,8 +329,8 @@ class _FreshTable:
       if not self._closed:
         raise
       return None
-    keys, probabilities, _, _, rows = zip(*drawn, strict=True)
-    return np.stack(rows), np.array(keys, np.uint64), np.array(probabilities, np.float64)
+    keys, probabilities, sizes, _, rows = zip(*drawn, strict=True)
+    return np.stack(rows), np.array(keys, np.uint64), np.array(probabilities, np.float64), np.array(sizes, np.int64)
 
   def close(self) -> None:
     """Ends a draw that is under way; a stream has no time-out of its own."""

@@ -21,18 +21,20 @@ class PolicySnapshot:
     version: 1, 2, ...; goes on over restarts of the learner.
     learner_steps: gradient steps that it had learned for.
     weights: float32 [P], the network's variables in the order of `networks.flatten_weights`.
+    priorities: what a new item of each table gets, in layout order; where it is empty 1.
   """
 
   version: int
   learner_steps: int
   weights: np.ndarray
+  priorities: tuple[float, ...] = ()
 
 
 class PolicyPublisher:
   """Writes snapshots; the learner's."""
 
   def __init__(self, connection: Connection):
-    self._writer = connection.writer(columns=3)
+    self._writer = connection.writer(columns=len(layout.policy_signature()))
 
   def publish(self, snapshot: PolicySnapshot) -> None:
     """Replaces the published policy.
@@ -41,8 +43,13 @@ class PolicyPublisher:
       ServerLost: the server did not confirm it.
     """
     # In the order of `layout.policy_signature`.
-    columns = [np.int64(snapshot.learner_steps), np.int64(snapshot.version), snapshot.weights]
-    self._writer.write(layout.POLICY, [np.asarray(column) for column in columns])
+    columns: list[np.ndarray] = [
+      np.asarray(snapshot.learner_steps, np.int64),
+      np.asarray(snapshot.priorities, np.float32),
+      np.asarray(snapshot.version, np.int64),
+      snapshot.weights,
+    ]
+    self._writer.write(layout.POLICY, columns)
 
 
 class PolicySource(core.VariableSource):
@@ -73,8 +80,8 @@ class PolicySource(core.VariableSource):
     if publishes != self._publishes:
       columns = self._connection.read(layout.POLICY, "fetching the policy")
       if columns is not None:
-        learner_steps, version, weights = columns
-        self._snapshot = PolicySnapshot(int(version), int(learner_steps), weights)
+        learner_steps, priorities, version, weights = columns
+        self._snapshot = PolicySnapshot(int(version), int(learner_steps), weights, tuple(priorities.tolist()))
         self._publishes = publishes
     return self._snapshot
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
   from configs import EventSpec as EventSpec
   from configs import LearnerConfig as LearnerConfig
   from configs import NetworkConfig as NetworkConfig
+  from configs import PriorityConfig as PriorityConfig
   from configs import ReplayConfig as ReplayConfig
   from configs import RunConfig as RunConfig
   from configs import TableSpec as TableSpec
@@ -31,6 +32,7 @@ _MODULES = {
   "EventStep": "environments",
   "LearnerConfig": "configs",
   "NetworkConfig": "configs",
+  "PriorityConfig": "configs",
   "Outcome": "launch.finish",
   "ReplayConfig": "configs",
   "RunConfig": "configs",

@@ -95,17 +95,27 @@ def size_of(connection: Connection, table: str) -> int:
   return size
 
 
+def _take_all(connection: Connection, table: str) -> list[tuple[float, np.ndarray]]:
+  """Priority and row of every item of a table with the selector "fifo", from the oldest to the newest; takes them out."""
+
+  def take() -> tuple[float, np.ndarray]:
+    key, _, _, priority, row = connection.client._client.NewSampler(table, 1, 1).GetNextTrajectory()
+    connection.client.mutate_priorities(table, deletes=[int(key)])
+    return float(priority), np.asarray(row)
+
+  taken = [connection.call(take, "draining", 10) for _ in range(size_of(connection, table))]
+  assert size_of(connection, table) == 0
+  return taken
+
+
 def drain(connection: Connection, table: str, codec: RowCodec = CODEC) -> list[dict[str, np.ndarray]]:
   """Takes every row out of a table with the selector "fifo"; from the oldest to the newest."""
+  return [codec.unpack(row) for _, row in _take_all(connection, table)]
 
-  def take() -> np.ndarray:
-    key, _, _, _, row = connection.client._client.NewSampler(table, 1, 1).GetNextTrajectory()
-    connection.client.mutate_priorities(table, deletes=[int(key)])
-    return np.asarray(row)
 
-  rows = [connection.call(take, "draining", 10) for _ in range(size_of(connection, table))]
-  assert size_of(connection, table) == 0
-  return [codec.unpack(row) for row in rows]
+def drain_priorities(connection: Connection, table: str) -> list[float]:
+  """Takes every row out of a table with the selector "fifo"; their priorities, from the oldest to the newest."""
+  return [priority for priority, _ in _take_all(connection, table)]
 
 
 def steps_in(connection: Connection, table: str) -> list[int]:

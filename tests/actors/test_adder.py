@@ -9,7 +9,19 @@ from configs import UserError
 from environments.timestep import EventTimeStep
 from replay_server.codec import RowCodec
 from replay_server.layout import make_row_codec
-from tests.serving import ACTION, adding, drain, first, make_config, make_spec, run_episode, serving, step, steps_in
+from tests.serving import (
+  ACTION,
+  adding,
+  drain,
+  drain_priorities,
+  first,
+  make_config,
+  make_spec,
+  run_episode,
+  serving,
+  step,
+  steps_in,
+)
 
 GOAL = {"goal": 100}
 VERSION = {"policy_version": 1}
@@ -185,3 +197,14 @@ def test_an_adder_wants_an_episode_to_begin_first(tmp_path: pathlib.Path) -> Non
     run_episode(adder, 1)
     with pytest.raises(ValueError, match="add_first"):
       adder.add(ACTION, step())
+
+
+def test_new_items_get_the_priority_that_was_set_for_their_table(tmp_path: pathlib.Path) -> None:
+  config = make_config({"goal": 100, "gap": 100}, [("gap", 1), ("goal", 2)])
+  with serving(config, tmp_path, inline=True) as server:
+    with adding(server) as (adder, _):
+      run_episode(adder, 2, {1: 0b11})
+      adder.set_priorities((2.5, 3.5, 4.5))
+      run_episode(adder, 2, {1: 0b11}, episode=1)
+    priorities = [drain_priorities(server.connection, table) for table in ("default", "goal", "gap")]
+  assert priorities == [[1, 1, 2.5, 2.5], [1, 1, 3.5, 3.5], [1, 4.5]]

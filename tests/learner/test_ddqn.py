@@ -33,7 +33,7 @@ class Oracle:
     hidden = np.maximum(observations @ w0 + b0, 0)
     return hidden, hidden @ w1 + b1
 
-  def update(self, batch: dict[str, np.ndarray]) -> tuple[float, float, np.ndarray]:
+  def update(self, batch: dict[str, np.ndarray], weights: np.ndarray) -> tuple[float, float, np.ndarray]:
     rows = np.arange(len(batch["action"]))
     chosen = self.values(self.online, batch["next_observation"])[1].argmax(axis=1)
     bootstrap = self.values(self.target, batch["next_observation"])[1][rows, chosen]
@@ -41,7 +41,7 @@ class Oracle:
     taken = q[rows, batch["action"]]
     td_error = batch["reward"] + self.config.discount * batch["discount"] * bootstrap - taken
     d_q = np.zeros_like(q)
-    d_q[rows, batch["action"]] = -td_error / len(rows)
+    d_q[rows, batch["action"]] = -weights * td_error / len(rows)
     d_hidden = (d_q @ self.online[3].T) * (hidden > 0)
     gradients = [d_hidden.sum(axis=0), batch["observation"].T @ d_hidden, d_q.sum(axis=0), hidden.T @ d_q]
     self.steps += 1
@@ -52,7 +52,7 @@ class Oracle:
       self.online[index] = self.online[index] - self.config.learning_rate * first / (np.sqrt(second) + 1e-8)
       rate = self.config.target_update_rate
       self.target[index] = (1 - rate) * self.target[index] + rate * self.online[index]
-    return float((0.5 * td_error**2).mean()), float(taken.mean()), td_error
+    return float((0.5 * weights * td_error**2).mean()), float(taken.mean()), td_error
 
 
 def _make(spec: Any, config: LearnerConfig = CONFIG, hidden: tuple[int, ...] = (5,)) -> DoubleDqn:
@@ -112,8 +112,9 @@ def test_updates_are_those_of_plain_numpy(spec) -> None:
   codec = make_row_codec(spec)
   for _ in range(5):
     rows = _random_batch(spec, rng)
-    loss, mean_q, td_errors = algorithm.update_block(tf.constant(rows[None]))
-    expected_loss, expected_mean_q, expected_td_error = oracle.update(codec.unpack(rows))
+    weights = rng.uniform(0.1, 2.0, len(rows)).astype(np.float32)
+    loss, mean_q, td_errors = algorithm.update_block(tf.constant(rows[None]), tf.constant(weights[None]))
+    expected_loss, expected_mean_q, expected_td_error = oracle.update(codec.unpack(rows), weights)
     np.testing.assert_allclose(td_errors.numpy(), [expected_td_error], rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(loss.numpy(), [expected_loss], rtol=1e-3)
     np.testing.assert_allclose(mean_q.numpy(), [expected_mean_q], rtol=1e-3, atol=1e-4)
@@ -127,8 +128,8 @@ def test_several_updates_in_one_call_are_as_many_calls_of_one(spec) -> None:
   together, alone = _make(spec), _make(spec)
   rng = np.random.default_rng(1)
   rows = np.stack([_random_batch(spec, rng) for _ in range(7)])
-  results = together.update_block(tf.constant(rows))
-  singles = [alone.update_block(tf.constant(batch[None])) for batch in rows]
+  results = together.update_block(tf.constant(rows), tf.ones(rows.shape[:2]))
+  singles = [alone.update_block(tf.constant(batch[None]), tf.ones((1, len(batch)))) for batch in rows]
   for result, parts in zip(results, zip(*singles, strict=True), strict=True):
     np.testing.assert_allclose(result.numpy(), np.concatenate(parts), rtol=1e-5, atol=1e-6)
   for name in ("online", "target"):
@@ -157,7 +158,7 @@ def test_a_terminated_row_does_not_bootstrap_a_truncated_one_does_and_n_steps_di
   chosen = algorithm.online(tf.constant(same[:1, ::-1])).numpy()[0].argmax()
   bootstrap = algorithm.checkpointed["target"](tf.constant(same[:1, ::-1])).numpy()[0, chosen]
   assert abs(bootstrap) > 0.1
-  _, _, td_errors = algorithm.update_block(tf.constant(rows[None]))
+  _, _, td_errors = algorithm.update_block(tf.constant(rows[None]), tf.ones((1, len(rows))))
   expected = [0.5 - q[1], 0.5 + 0.9 * bootstrap - q[1], 0.5 + 0.729 * bootstrap - q[1]]
   np.testing.assert_allclose(td_errors.numpy()[0], expected, rtol=1e-5)
 
@@ -200,5 +201,5 @@ def test_it_learns_the_values_of_a_chain_of_two_states(spec) -> None:
   )
   block = tf.constant(np.stack([rows] * 500))
   for _ in range(5):
-    algorithm.update_block(block)
+    algorithm.update_block(block, tf.ones(block.shape[:2]))
   np.testing.assert_allclose(algorithm.online(tf.constant(one_hot)).numpy(), values, atol=0.01)

@@ -118,6 +118,26 @@ def test_a_checkpoint_holds_networks_optimiser_and_counters(filled, learn) -> No
   assert any((one != two).any() for one, two in zip(saved["online"], saved["target"], strict=True))
 
 
+def test_priorities_are_learned_published_and_kept_in_the_checkpoint(make_config, serve, learn) -> None:
+  tables = (TableSpec("default", 0.5, min_size=4), TableSpec("done", 0.5, capacity=50, selector="prioritized"))
+  filled = serve(make_config(tables, **FIELDS))
+  filled.fill("default", range(10))
+  filled.fill("done", range(5), reward=40.0)
+  learner = learn(filled)
+  assert _published(filled).priorities == (1, 1)
+  for _ in range(3):
+    learner.step()
+  published = _published(filled).priorities
+  assert published[0] == 1
+  # Every row's error is near its reward at first.
+  assert 35 < published[1] < 45
+  assert learner.metrics()["refused_priorities"] == 0
+  priority = next(iter(filled.server.connection.client.sample("done", 1)))[0].info.priority
+  assert 30 < priority <= published[1]
+  learner.close()
+  assert learn(filled)._priorities.largest.tolist() == list(published)
+
+
 def test_the_policy_file_beside_a_checkpoint_is_the_network_with_its_config(filled, learn, tmp_path) -> None:
   learner = learn(filled)
   learner.run(3)

@@ -157,12 +157,12 @@ def test_there_is_no_manifest_before_there_is_one(tmp_path: pathlib.Path) -> Non
 
 def test_another_layout_version_is_refused(checkpointed: pathlib.Path) -> None:
   old = Manifest("run", CONFIG, CODEC, layout_version=layout.LAYOUT_VERSION - 1)
-  with pytest.raises(UserError, match="layout version 0 and this installation writes 1"):
+  with pytest.raises(UserError, match="layout version 1 and this installation writes 2"):
     Manifest.from_json(old.to_json())
   with serving(CONFIG, checkpointed, inline=True) as server:
     write_manifest(server.connection, old)
     server.checkpoint()
-  _refused(checkpointed, "layout version 0")
+  _refused(checkpointed, "layout version 1")
 
 
 def test_an_environment_whose_rows_do_not_fit_is_refused_by_field() -> None:
