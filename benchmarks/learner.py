@@ -38,7 +38,7 @@ def run(runs: int, quick: bool) -> Report:
     learner = Learner(process.connection, manifest, spec, 0, threading.Event(), directory)
     stack.enter_context(contextlib.redirect_stdout(io.StringIO()))  # It says that it checkpointed.
     stack.callback(learner.close)
-    algorithm = DoubleDqn(spec, codec, config.network, config.learner, 0)
+    algorithm = DoubleDqn(spec, codec, config.network, config.learner, len(sizes), 0)
     block = rows[: batches * batch_size].reshape(batches, batch_size, codec.width)
     contenders: dict[str, Contender] = {
       "through the server, seven tables": _timed(learner.step, batches, seconds),
@@ -74,6 +74,6 @@ def _timed(step: Callable[[], None], updates: int, seconds: float) -> Contender:
 
 def _update(algorithm: DoubleDqn, block: np.ndarray) -> None:
   with tf.device("CPU:0"):
-    weights = tf.ones(block.shape[:2])
-    for tensor in algorithm.update_block(tf.constant(block), weights):
+    inputs = (tf.ones(block.shape[:2]), tf.zeros(block.shape[:2], tf.int64), tf.constant(0.0))
+    for tensor in algorithm.update_block(tf.constant(block), *inputs):
       tensor.numpy()

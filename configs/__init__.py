@@ -4,6 +4,7 @@ from configs.errors import ServerLost, Stopped, UserError
 from configs.presets import PRESETS, load_config
 from configs.run import (
   ActorConfig,
+  CagradConfig,
   EnvironmentConfig,
   EvaluatorConfig,
   LearnerConfig,
@@ -18,6 +19,7 @@ from configs.specs import EventSpec, TableSpec
 __all__ = [
   "PRESETS",
   "ActorConfig",
+  "CagradConfig",
   "EnvironmentConfig",
   "EvaluatorConfig",
   "EventSpec",

@@ -30,6 +30,11 @@ def _require_positive(part: str, **values: float) -> None:
     _require(math.isfinite(value) and value > 0, f"{part}.{name} is {value}: it must be a finite number above 0.")
 
 
+def _linear(first: float, final: float | None, progress: float) -> float:
+  """A value on its way from `first` to `final`, which it has from a progress of 1 on; None stays at the first."""
+  return first if final is None else first + (final - first) * min(1.0, progress)
+
+
 @dataclasses.dataclass(frozen=True)
 class EnvironmentConfig:
   """Which environment.
@@ -76,8 +81,7 @@ class PriorityConfig:
 
   def importance_exponent_at(self, updates: int) -> float:
     """beta after some gradient steps."""
-    final = self.importance_exponent if self.final_importance_exponent is None else self.final_importance_exponent
-    return self.importance_exponent + (final - self.importance_exponent) * min(1.0, updates / self.importance_updates)
+    return _linear(self.importance_exponent, self.final_importance_exponent, updates / self.importance_updates)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,6 +187,37 @@ class ActorConfig:
 
 
 @dataclasses.dataclass(frozen=True)
+class CagradConfig:
+  """Conflict-averse gradients over the tables' losses (SSET, Section 5.7; Liu et al., 2021); see docs/design.md.
+
+  Attributes:
+    coefficient: c at the start, in [0, 1); 0 is the average gradient, higher serves the worst-served table more.
+    final_coefficient: the value it reaches, linearly; None keeps `coefficient`. The paper suggests 0: a high one learns
+      faster at first and ends lower.
+    updates: gradient steps over which it gets there.
+  """
+
+  coefficient: float = 0.0
+  final_coefficient: float | None = None
+  updates: int = 10_000
+
+  def __post_init__(self) -> None:
+    final = () if self.final_coefficient is None else (self.final_coefficient,)
+    for value in (self.coefficient, *final):
+      _require(0 <= value < 1, f"A coefficient of learner.cagrad is {value}: it must lie in [0, 1).")
+    _require_positive("learner.cagrad", updates=self.updates)
+
+  @property
+  def in_use(self) -> bool:
+    """Whether gradients are ever anything but the average."""
+    return bool(self.coefficient or self.final_coefficient)
+
+  def coefficient_at(self, updates: int) -> float:
+    """c after some gradient steps."""
+    return _linear(self.coefficient, self.final_coefficient, updates / self.updates)
+
+
+@dataclasses.dataclass(frozen=True)
 class LearnerConfig:
   """The learner.
 
@@ -192,6 +227,7 @@ class LearnerConfig:
     learning_rate: of Adam.
     discount: gamma.
     n_step: steps in the return of a row.
+    cagrad: how the tables' gradients are combined.
     target_update_rate: share of the online weights that the target network takes over after each gradient step (Polyak).
     updates_per_block: K, gradient steps per call; a block of K batches is drawn at once.
     prefetch: draw the next block while this one is learned from. False with `updates_per_block=1` draws every batch
@@ -206,6 +242,7 @@ class LearnerConfig:
   learning_rate: float = 1e-3
   discount: float = 0.99
   n_step: int = 1
+  cagrad: CagradConfig = CagradConfig()
   target_update_rate: float = 0.01
   updates_per_block: int = 32
   prefetch: bool = True
@@ -289,6 +326,11 @@ class RunConfig:
     _require(0 <= self.seed < 2**31, f"seed is {self.seed}: it must lie in [0, 2^31).")
     self._check_events()
     self._check_sampling()
+    _require(
+      not self.learner.cagrad.in_use or bool(self.replay.tables),
+      "learner.cagrad combines the gradients of several tables, and there is only the default one: add event tables, or "
+      "leave learner.cagrad.coefficient at 0.",
+    )
 
   def _check_events(self) -> None:
     names = [event.name for event in self.events]

@@ -61,7 +61,9 @@ class Learner(core.Learner):
     self._policy_path = checkpoint_dir / "policy" / "latest.npz"
     self._device = choose_device(config.learner.device)
     with tf.device(self._device):
-      self._algorithm = DoubleDqn(spec, manifest.codec, config.network, config.learner, seed)
+      self._algorithm = DoubleDqn(
+        spec, manifest.codec, config.network, config.learner, len(config.replay.all_tables), seed
+      )
     self._sampler = StratifiedSampler(connection, config, manifest.codec, stop)
     self._priorities = TablePriorities(connection, config)
     self._publisher = PolicyPublisher(connection)
@@ -146,7 +148,12 @@ class Learner(core.Learner):
     self.state = "learning"
     weights = self._priorities.weights(block, self.gradient_steps)
     with tf.device(self._device):
-      updated = self._algorithm.update_block(tf.constant(block.rows), tf.constant(weights))
+      updated = self._algorithm.update_block(
+        tf.constant(block.rows),
+        tf.constant(weights),
+        tf.constant(block.tables),
+        tf.constant(self._config.learner.cagrad.coefficient_at(self.gradient_steps), tf.float32),
+      )
       loss, mean_q, td_errors = (tensor.numpy() for tensor in updated)
     before = self.gradient_steps
     self.gradient_steps += len(loss)

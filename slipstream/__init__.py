@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
   from configs import ActorConfig as ActorConfig
+  from configs import CagradConfig as CagradConfig
   from configs import EnvironmentConfig as EnvironmentConfig
   from configs import EvaluatorConfig as EvaluatorConfig
   from configs import EventSpec as EventSpec
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 # Where each name is; imported when first asked for, so that an environment that only needs EventStep stays light.
 _MODULES = {
   "ActorConfig": "configs",
+  "CagradConfig": "configs",
   "EnvironmentConfig": "configs",
   "EvaluatorConfig": "configs",
   "EventSpec": "configs",

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs import LearnerConfig, NetworkConfig
+from configs import CagradConfig, LearnerConfig, NetworkConfig
 from learner.ddqn import DoubleDqn
 from networks import flatten_weights
 from replay_server.layout import make_row_codec
@@ -56,7 +56,23 @@ class Oracle:
 
 
 def _make(spec: Any, config: LearnerConfig = CONFIG, hidden: tuple[int, ...] = (5,)) -> DoubleDqn:
-  return DoubleDqn(spec, make_row_codec(spec), NetworkConfig(hidden_sizes=hidden), config, seed=3)
+  return DoubleDqn(spec, make_row_codec(spec), NetworkConfig(hidden_sizes=hidden), config, tables=2, seed=3)
+
+
+def _update(
+  algorithm: DoubleDqn,
+  rows: np.ndarray,
+  weights: np.ndarray | None = None,
+  tables: np.ndarray | None = None,
+  cagrad: float = 0.0,
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+  shape = rows.shape[:2]
+  return algorithm.update_block(
+    tf.constant(rows),
+    tf.constant(np.ones(shape) if weights is None else weights, tf.float32),
+    tf.constant(np.zeros(shape) if tables is None else tables, tf.int64),
+    tf.constant(cagrad, tf.float32),
+  )
 
 
 def _pack(spec: Any, **columns: Any) -> np.ndarray:
@@ -113,7 +129,7 @@ def test_updates_are_those_of_plain_numpy(spec) -> None:
   for _ in range(5):
     rows = _random_batch(spec, rng)
     weights = rng.uniform(0.1, 2.0, len(rows)).astype(np.float32)
-    loss, mean_q, td_errors = algorithm.update_block(tf.constant(rows[None]), tf.constant(weights[None]))
+    loss, mean_q, td_errors = _update(algorithm, rows[None], weights[None])
     expected_loss, expected_mean_q, expected_td_error = oracle.update(codec.unpack(rows), weights)
     np.testing.assert_allclose(td_errors.numpy(), [expected_td_error], rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(loss.numpy(), [expected_loss], rtol=1e-3)
@@ -128,8 +144,8 @@ def test_several_updates_in_one_call_are_as_many_calls_of_one(spec) -> None:
   together, alone = _make(spec), _make(spec)
   rng = np.random.default_rng(1)
   rows = np.stack([_random_batch(spec, rng) for _ in range(7)])
-  results = together.update_block(tf.constant(rows), tf.ones(rows.shape[:2]))
-  singles = [alone.update_block(tf.constant(batch[None]), tf.ones((1, len(batch)))) for batch in rows]
+  results = _update(together, rows)
+  singles = [_update(alone, batch[None]) for batch in rows]
   for result, parts in zip(results, zip(*singles, strict=True), strict=True):
     np.testing.assert_allclose(result.numpy(), np.concatenate(parts), rtol=1e-5, atol=1e-6)
   for name in ("online", "target"):
@@ -158,7 +174,7 @@ def test_a_terminated_row_does_not_bootstrap_a_truncated_one_does_and_n_steps_di
   chosen = algorithm.online(tf.constant(same[:1, ::-1])).numpy()[0].argmax()
   bootstrap = algorithm.checkpointed["target"](tf.constant(same[:1, ::-1])).numpy()[0, chosen]
   assert abs(bootstrap) > 0.1
-  _, _, td_errors = algorithm.update_block(tf.constant(rows[None]), tf.ones((1, len(rows))))
+  _, _, td_errors = _update(algorithm, rows[None])
   expected = [0.5 - q[1], 0.5 + 0.9 * bootstrap - q[1], 0.5 + 0.729 * bootstrap - q[1]]
   np.testing.assert_allclose(td_errors.numpy()[0], expected, rtol=1e-5)
 
@@ -166,7 +182,7 @@ def test_a_terminated_row_does_not_bootstrap_a_truncated_one_does_and_n_steps_di
 @pytest.mark.parametrize("seed", [0, 5])
 def test_the_same_seed_makes_the_same_networks_and_the_target_starts_as_the_online_one(spec, seed: int) -> None:
   def weights(name: str) -> np.ndarray:
-    algorithm = DoubleDqn(spec, make_row_codec(spec), NetworkConfig(hidden_sizes=(4,)), CONFIG, seed)
+    algorithm = DoubleDqn(spec, make_row_codec(spec), NetworkConfig(hidden_sizes=(4,)), CONFIG, tables=1, seed=seed)
     return flatten_weights(algorithm.checkpointed[name])
 
   np.testing.assert_array_equal(weights("online"), weights("online"))
@@ -199,7 +215,34 @@ def test_it_learns_the_values_of_a_chain_of_two_states(spec) -> None:
     reward=[reward for reward, _, _ in chain.values()],
     discount=[discount for _, _, discount in chain.values()],
   )
-  block = tf.constant(np.stack([rows] * 500))
+  block = np.stack([rows] * 500)
   for _ in range(5):
-    algorithm.update_block(block, tf.ones(block.shape[:2]))
+    _update(algorithm, block)
   np.testing.assert_allclose(algorithm.online(tf.constant(one_hot)).numpy(), values, atol=0.01)
+
+
+def test_conflict_averse_updates_without_a_coefficient_are_plain_ones_and_with_one_they_are_not(spec) -> None:
+  combining = dataclasses.replace(CONFIG, cagrad=CagradConfig(coefficient=0.5))
+  plain, average, averse = _make(spec), _make(spec, combining), _make(spec, combining)
+  rng = np.random.default_rng(5)
+  rows = np.stack([_random_batch(spec, rng) for _ in range(3)])
+  tables = np.sort(rng.integers(0, 2, rows.shape[:2]), axis=1)
+  weights = rng.uniform(0.5, 1.5, rows.shape[:2])
+  expected = _update(plain, rows, weights, tables)
+  for result, wanted in zip(_update(average, rows, weights, tables, 0.0), expected, strict=True):
+    np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-5)
+  for ours, theirs in zip(_arrays(average.online), _arrays(plain.online), strict=True):
+    np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-5)
+  _update(averse, rows, weights, tables, 0.5)
+  assert max(np.abs(a - b).max() for a, b in zip(_arrays(averse.online), _arrays(plain.online), strict=True)) > 1e-4
+
+
+def test_a_table_without_rows_in_the_batch_takes_no_part(spec) -> None:
+  combining = dataclasses.replace(CONFIG, cagrad=CagradConfig(coefficient=0.9))
+  plain, averse = _make(spec), _make(spec, combining)
+  rows = _random_batch(spec, np.random.default_rng(6))[None]
+  _update(plain, rows)
+  # Alone its gradient is d = (1 + c) g, and Adam's first step does not see the size.
+  _update(averse, rows, tables=np.ones(rows.shape[:2]), cagrad=0.9)
+  for ours, theirs in zip(_arrays(averse.online), _arrays(plain.online), strict=True):
+    np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
