@@ -2,7 +2,7 @@
 
 import collections
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,11 @@ from actors.row_writer import RowWriter
 from configs import RunConfig
 from environments.timestep import EventTimeStep
 from replay_server.codec import RowCodec
+from replay_server.layout import HISTORIES
 
 _EPISODE_BITS = 32
+# Steps after which the default table's are told, event or not.
+_UNTOLD_STEPS = 50
 
 
 @dataclasses.dataclass
@@ -41,10 +44,12 @@ class _Stored:
 
   Attributes:
     reference: for items.
+    step: its number in the episode.
     tables: bit mask of the event tables that hold it.
   """
 
   reference: Any
+  step: int
   tables: int
 
 
@@ -59,7 +64,14 @@ class EventTableAdder(base.Adder):
   `EventTimeStep`s and with the acting policy's version as extras: `{"policy_version": 3}`.
   """
 
-  def __init__(self, writer: RowWriter, codec: RowCodec, config: RunConfig, writer_id: int):
+  def __init__(
+    self,
+    writer: RowWriter,
+    codec: RowCodec,
+    config: RunConfig,
+    writer_id: int,
+    histories: RowWriter | None = None,
+  ):
     """Makes an adder for one environment.
 
     Args:
@@ -67,8 +79,12 @@ class EventTableAdder(base.Adder):
       codec: of the rows.
       config: of the run.
       writer_id: in [0, 2^31), unique among the adders of a run: the high half of episode ids.
+      histories: a writer of its own for what went to which table; None where nobody asks for it.
     """
     self._writer = writer
+    self._histories = histories
+    # Table index -> the steps that went to it and were not yet told, in turn.
+    self._untold: dict[int, list[int]] = collections.defaultdict(list)
     self._packer = codec.packer()
     self._default = config.replay.default.name
     self._n_step = config.learner.n_step
@@ -93,6 +109,7 @@ class EventTableAdder(base.Adder):
 
   def reset(self) -> None:
     """Forgets the episode at hand: its open steps are dropped, what was sent stays."""
+    self._tell_histories()
     self._open.clear()
     self._stored.clear()
     self._observation = None
@@ -139,6 +156,8 @@ class EventTableAdder(base.Adder):
       self._open.popleft()
     if next_timestep.events:
       self._add_events(next_timestep.events)
+    if next_timestep.events or last or len(self._untold[0]) >= _UNTOLD_STEPS:
+      self._tell_histories()
     if last:
       self._writer.flush()
       self.reset()
@@ -159,7 +178,8 @@ class EventTableAdder(base.Adder):
     values["truncated"] = timestep.truncated
     reference = self._writer.append(self._packer.pack(values))
     self._writer.create_item(self._default, reference, self._default_priority)
-    stored = _Stored(reference, tables=0)
+    self._note(0, values["step"])
+    stored = _Stored(reference, values["step"], tables=0)
     self._stored.append(stored)
     self._send(stored, step.tables)
 
@@ -183,8 +203,33 @@ class EventTableAdder(base.Adder):
     for bit, name in enumerate(self._tables):
       if missing >> bit & 1:
         self._writer.create_item(name, stored.reference, self._table_priorities[bit])
+        self._note(1 + bit, stored.step)
+
+  def _note(self, table: int, step: int) -> None:
+    if self._histories is not None:
+      self._untold[table].append(step)
+
+  def _tell_histories(self) -> None:
+    if self._histories is None:
+      return
+    for table, steps in self._untold.items():
+      for first, last in runs_of(steps):
+        record = np.array([table, self._episode, first, last], np.int64)
+        self._histories.create_item(HISTORIES, self._histories.append(record))
+    self._untold.clear()
 
 
 def references_needed(config: RunConfig) -> int:
   """Rows that an adder's writer must be able to reference: the longest history, and the one just appended."""
   return config.max_history + 1
+
+
+def runs_of(steps: Iterable[int]) -> list[tuple[int, int]]:
+  """First and last of every run of consecutive numbers, in turn."""
+  runs: list[tuple[int, int]] = []
+  for step in steps:
+    if runs and runs[-1][1] + 1 == step:
+      runs[-1] = (runs[-1][0], step)
+    else:
+      runs.append((step, step))
+  return runs

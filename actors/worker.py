@@ -85,6 +85,9 @@ class RolloutWorker:
     self._bank = NetworkBank(lambda weights: ActingNetwork(spec, config.network, weights))
     source = PolicySource(connection, config.replay.default.name)
     self._writers = [RowWriter(connection, references_needed(config), stop, self._note_wait) for _ in environments]
+    # The corrections of the learner are all that asks what went where.
+    histories = RowWriter(connection, 1, stop) if config.learner.bias_correction != "none" else None
+    self._histories = [] if histories is None else [histories]
     self._slots = [
       _Slot(
         environment,
@@ -96,7 +99,7 @@ class RolloutWorker:
           bank=self._bank,
           source=source,
           # A restarted worker must not reuse the episode ids of the one that it replaces.
-          adder=EventTableAdder(writer, codec, config, writer_id=secrets.randbits(31)),
+          adder=EventTableAdder(writer, codec, config, writer_id=secrets.randbits(31), histories=histories),
           seed=action_seed,
         ),
       )
@@ -144,14 +147,14 @@ class RolloutWorker:
 
   def flush(self) -> None:
     """Waits until the server has everything."""
-    for writer in self._writers:
+    for writer in (*self._writers, *self._histories):
       writer.flush()
 
   def close(self) -> None:
     """Closes environments and writers."""
     for slot in self._slots:
       slot.environment.close()
-    for writer in self._writers:
+    for writer in (*self._writers, *self._histories):
       writer.close()
 
   def _begin_episode(self, slot: _Slot) -> None:

@@ -13,9 +13,10 @@ from configs.errors import UserError
 from configs.specs import MAX_EVENTS, EventSpec, TableSpec, check_name
 
 Algorithm = Literal["ddqn"]
+BiasCorrection = Literal["none", "counts", "priority_sum", "balance"]
 
 # Tables that the server keeps for itself; see docs/contract.md.
-RESERVED_TABLES = ("policy", "run", "episodes", "heartbeats", "status")
+RESERVED_TABLES = ("policy", "run", "episodes", "heartbeats", "histories", "status")
 # The writer keeps every step of the longest history alive, and its cost grows with them.
 MAX_HISTORY = 10_000
 
@@ -227,6 +228,8 @@ class LearnerConfig:
     learning_rate: of Adam.
     discount: gamma.
     n_step: steps in the return of a row.
+    bias_correction: weights against the bias of event tables where outcomes are random: `none`, `counts` (SSET, Lemma 2, for
+      few states), `priority_sum` (its form for continuous states) or `balance` (the exact ratio to uniform replay).
     cagrad: how the tables' gradients are combined.
     target_update_rate: share of the online weights that the target network takes over after each gradient step (Polyak).
     updates_per_block: K, gradient steps per call; a block of K batches is drawn at once.
@@ -242,6 +245,7 @@ class LearnerConfig:
   learning_rate: float = 1e-3
   discount: float = 0.99
   n_step: int = 1
+  bias_correction: BiasCorrection = "none"
   cagrad: CagradConfig = CagradConfig()
   target_update_rate: float = 0.01
   updates_per_block: int = 32
@@ -253,6 +257,10 @@ class LearnerConfig:
   def __post_init__(self) -> None:
     _require(
       self.algorithm in get_args(Algorithm), f"learner.algorithm is {self.algorithm!r}: use {get_args(Algorithm)}."
+    )
+    _require(
+      self.bias_correction in get_args(BiasCorrection),
+      f"learner.bias_correction is {self.bias_correction!r}: use one of {', '.join(get_args(BiasCorrection))}.",
     )
     _require_positive("learner", batch_size=self.batch_size, learning_rate=self.learning_rate, n_step=self.n_step)
     _require_positive(
@@ -326,6 +334,11 @@ class RunConfig:
     _require(0 <= self.seed < 2**31, f"seed is {self.seed}: it must lie in [0, 2^31).")
     self._check_events()
     self._check_sampling()
+    _require(
+      self.learner.bias_correction == "none" or bool(self.replay.tables),
+      f"learner.bias_correction is {self.learner.bias_correction!r}, and there are no event tables whose bias it would "
+      "correct: add some, or leave it at 'none'.",
+    )
     _require(
       not self.learner.cagrad.in_use or bool(self.replay.tables),
       "learner.cagrad combines the gradients of several tables, and there is only the default one: add event tables, or "

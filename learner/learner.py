@@ -11,6 +11,7 @@ import tensorflow as tf
 from acme import core, specs
 
 from configs import Stopped, UserError
+from learner.corrections import BiasCorrection
 from learner.ddqn import DoubleDqn
 from learner.priorities import TablePriorities
 from learner.sampler import StratifiedSampler
@@ -66,6 +67,7 @@ class Learner(core.Learner):
       )
     self._sampler = StratifiedSampler(connection, config, manifest.codec, stop)
     self._priorities = TablePriorities(connection, config)
+    self._correction = BiasCorrection(connection, config, manifest.codec, checkpoint_dir / "learner")
     self._publisher = PolicyPublisher(connection)
     self._counters = {
       "gradient_steps": tf.Variable(0, dtype=tf.int64),
@@ -146,7 +148,7 @@ class Learner(core.Learner):
     """
     block = self._sampler.next_block()
     self.state = "learning"
-    weights = self._priorities.weights(block, self.gradient_steps)
+    weights = self._priorities.weights(block, self.gradient_steps) * self._correction.weights(block)
     with tf.device(self._device):
       updated = self._algorithm.update_block(
         tf.constant(block.rows),
@@ -210,6 +212,7 @@ class Learner(core.Learner):
     self._counters["policy_version"].assign(self.policy_version)
     self._counters["priorities"].assign(self._priorities.largest)
     path = self._checkpoints.save()
+    self._correction.save()
     save_snapshot(self._policy_path, snapshot, self._config)
     self._checkpointed = time.monotonic()
     print(f"Learner checkpointed at gradient step {self.gradient_steps} ({pathlib.Path(path).name}).", flush=True)

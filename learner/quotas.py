@@ -28,6 +28,11 @@ class QuotaSchedule:
     self._ready = np.zeros(len(self._probabilities), bool)
     self.set_ready(~self._ready)
 
+  @property
+  def shares(self) -> np.ndarray:
+    """Of each table in the long run, float64 [tables], summing to 1; 0 where it is not ready."""
+    return np.array(self._shares)
+
   def set_ready(self, ready: np.ndarray) -> None:
     """Gives the shares of the tables that are not ready to the others, in proportion.
 

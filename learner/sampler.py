@@ -32,6 +32,7 @@ class Block:
     probabilities: float64 [K, batch], of each row's item within its table when it was drawn.
     table_sizes: int64 [K, batch], items in each row's table when it was drawn.
     quotas: int64 [K, tables], how many rows of each batch are from each table.
+    shares: float64 [tables], of all rows in the long run, as things stand: 0 for a table that is not ready.
   """
 
   rows: np.ndarray
@@ -40,6 +41,7 @@ class Block:
   probabilities: np.ndarray
   table_sizes: np.ndarray
   quotas: np.ndarray
+  shares: np.ndarray
 
 
 class StratifiedSampler:
@@ -167,6 +169,7 @@ class StratifiedSampler:
       probabilities=np.empty(tables.shape),
       table_sizes=np.empty(tables.shape, np.int64),
       quotas=quotas,
+      shares=self._schedule.shares,
     )
     columns = (
       block.rows.reshape(-1, self._width),

@@ -20,10 +20,14 @@ POLICY = "policy"
 RUN = "run"
 EPISODES = "episodes"
 HEARTBEATS = "heartbeats"
+HISTORIES = "histories"
 STATUS = "status"
 
 # Summaries that may wait for the server process before the oldest is dropped.
 _MESSAGES = 10_000
+_HISTORIES = 100_000
+
+_TEXT = tf.TensorSpec([], tf.string)
 
 _SELECTORS: dict[str, Callable[[PriorityConfig], reverb.pybind.ItemSelector]] = {
   "uniform": lambda priority: reverb.selectors.Uniform(),
@@ -73,6 +77,11 @@ def policy_signature() -> dict[str, tf.TensorSpec]:
   }
 
 
+def history_signature() -> tf.TensorSpec:
+  """The signature of the table of histories: (index of the table, episode, first step, last step), int64 [4]."""
+  return tf.TensorSpec([4], tf.int64, "history")
+
+
 def make_tables(config: RunConfig, codec: RowCodec, limit_samples: bool) -> list[reverb.Table]:
   """All tables of a server.
 
@@ -92,11 +101,9 @@ def make_tables(config: RunConfig, codec: RowCodec, limit_samples: bool) -> list
     _latest(RUN, _TEXT),
     _queue(EPISODES),
     _queue(HEARTBEATS),
+    _queue(HISTORIES, _HISTORIES, history_signature()),
     _latest(STATUS, _TEXT),
   ]
-
-
-_TEXT = tf.TensorSpec([], tf.string)
 
 
 def samples_per_insert(config: RunConfig) -> float | None:
@@ -143,14 +150,14 @@ def _latest(name: str, signature: object) -> reverb.Table:
   )
 
 
-def _queue(name: str) -> reverb.Table:
+def _queue(name: str, size: int = _MESSAGES, signature: tf.TensorSpec = _TEXT) -> reverb.Table:
   """A table whose items are read once; a full one drops its oldest and never blocks a writer."""
   return reverb.Table(
     name=name,
     sampler=reverb.selectors.Fifo(),
     remover=reverb.selectors.Fifo(),
-    max_size=_MESSAGES,
+    max_size=size,
     max_times_sampled=1,
     rate_limiter=reverb.rate_limiters.MinSize(1),
-    signature=_TEXT,
+    signature=signature,
   )

@@ -1,5 +1,6 @@
 """Inline runs: one process, exact environment steps per update, the same seed the same run."""
 
+import dataclasses
 import threading
 
 import numpy as np
@@ -93,3 +94,37 @@ def test_a_stopped_inline_run_writes_its_checkpoints(tmp_path):
 def test_training_nothing_is_refused():
   with pytest.raises(slipstream.UserError, match="nothing to train"):
     slipstream.train()
+
+
+def test_priorities_corrections_and_conflict_averse_gradients_work_together_and_a_run_goes_on_with_them(tmp_path):
+  config = small_world(environment_steps="1000", evaluator__solved_evaluations="1000", learner__n_step="3")
+  replay, learner = config.replay, config.learner
+  config = dataclasses.replace(
+    config,
+    replay=dataclasses.replace(
+      replay,
+      default=dataclasses.replace(replay.default, selector="prioritized"),
+      tables=tuple(dataclasses.replace(table, selector="prioritized") for table in replay.tables),
+    ),
+    learner=dataclasses.replace(
+      learner, bias_correction="balance", cagrad=slipstream.CagradConfig(0.5, final_coefficient=0.0, updates=100)
+    ),
+  )
+  outcome = slipstream.train(config, run_root=tmp_path, inline=True, quiet=True)
+  assert outcome.status.gradient_steps == 80
+  assert outcome.status.learner["refused_priorities"] == 0
+  assert np.isfinite(outcome.status.learner["loss"])
+  held = np.load(outcome.run_dir / "checkpoints" / "learner" / "membership.npz")
+  sizes = [len(held[f"table_{index}"]) for index in range(3)]
+  # What was told since the last block was drawn, less than a block's eighty steps, was not read.
+  for size, table in zip(sizes, outcome.status.tables, strict=True):
+    assert table.size - 80 <= size <= table.size
+  assert sizes[0] >= 920
+  assert sizes[1] > 0
+
+  more = override(config, {"environment_steps": "1320"})
+  resumed = slipstream.train(more, resume=str(outcome.run_dir), inline=True, quiet=True)
+  assert resumed.status.gradient_steps == 112
+  held = np.load(outcome.run_dir / "checkpoints" / "learner" / "membership.npz")
+  for index, table in enumerate(resumed.status.tables):
+    assert table.size - 80 <= len(held[f"table_{index}"]) <= table.size

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from replay_server import layout
+from configs.run import RESERVED_TABLES
 from replay_server.layout import LAYOUT_VERSION, make_row_codec, make_tables, policy_signature
 from replay_server.manifest import Manifest
 from replay_server.messages import EpisodeSummary, EvaluationSummary, Heartbeat
@@ -40,7 +40,7 @@ def test_every_table_is_told_with_its_size() -> None:
   info = {table.info.name: table.info for table in make_tables(config, CODEC, limit_samples=False)}
   assert {name.removesuffix("` (any name)") for name in told} == set(info) - {"goal"} | {"event tables"}
   own = {name: cells for name, cells in told.items() if name in info}
-  assert set(own) == {layout.POLICY, layout.RUN, layout.EPISODES, layout.HEARTBEATS, layout.STATUS}
+  assert set(own) == {*RESERVED_TABLES}
   for name, (_, size, selector, *_) in own.items():
     assert int(size.replace(" ", "")) == info[name].max_size
     assert ("each item read once" in selector) == (info[name].max_times_sampled == 1)

@@ -1,0 +1,68 @@
+"""What the learner knows of the tables' contents."""
+
+import pathlib
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from learner.membership import Membership
+
+CAPACITIES = (6, 3, 4)
+_RECORDS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(0, 5), st.integers(0, 3)), max_size=30)
+
+
+def _filled(records: Any) -> tuple[Membership, list[list[tuple[int, int]]]]:
+  """A membership, and a list a table as the oracle; no table is told the same step twice, as no adder does."""
+  membership = Membership(CAPACITIES)
+  oracle: list[list[tuple[int, int]]] = [[] for _ in CAPACITIES]
+  told: set[tuple[int, int, int]] = set()
+  for table, episode, first, length in records:
+    steps = range(first, first + length + 1)
+    if any((table, episode, step) in told for step in steps):
+      continue
+    told |= {(table, episode, step) for step in steps}
+    membership.add(table, episode, steps[0], steps[-1])
+    oracle[table] = (oracle[table] + [(episode, step) for step in steps])[-CAPACITIES[table] :]
+  return membership, oracle
+
+
+def _check(membership: Membership, oracle: list[list[tuple[int, int]]]) -> None:
+  assert membership.sizes.tolist() == [len(steps) for steps in oracle]
+  episodes, steps = np.meshgrid(np.arange(4, dtype=np.int64), np.arange(10, dtype=np.int32))
+  tables = membership.tables_of(episodes, steps)
+  for episode, step, mask in zip(episodes.ravel(), steps.ravel(), tables.ravel(), strict=True):
+    assert mask == sum(1 << table for table, held in enumerate(oracle) if (episode, step) in held)
+  assert membership.events_in_default == len(set(oracle[0]) & (set(oracle[1]) | set(oracle[2])))
+
+
+@given(_RECORDS)
+@settings(deadline=None)
+def test_it_holds_what_first_in_first_out_tables_hold(records: Any) -> None:
+  _check(*_filled(records))
+
+
+@given(_RECORDS, _RECORDS)
+@settings(deadline=None, max_examples=30)
+def test_what_was_saved_goes_on_as_if_nothing_had_been(tmp_path_factory: Any, before: Any, after: Any) -> None:
+  path: pathlib.Path = tmp_path_factory.mktemp("membership") / "membership.npz"
+  membership, oracle = _filled(before)
+  membership.save(path)
+  loaded = Membership(CAPACITIES)
+  loaded.load(path)
+  _check(loaded, oracle)
+  for number, (table, _, first, length) in enumerate(after):  # Episodes that are new.
+    for each in (membership, loaded):
+      each.add(table, 4 + number, first, first + length)
+  assert loaded.sizes.tolist() == membership.sizes.tolist()
+  assert loaded.events_in_default == membership.events_in_default
+
+
+def test_ids_as_large_as_adders_make_them_are_told_apart() -> None:
+  membership = Membership((4,))
+  episode = (2**31 - 1 << 32) + 7
+  membership.add(0, episode, 2**31 - 2, 2**31 - 1)
+  episodes = np.array([episode, episode, episode - 1], np.int64)
+  steps = np.array([2**31 - 1, 0, 2**31 - 1], np.int32)
+  assert membership.tables_of(episodes, steps).tolist() == [1, 0, 0]
