@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from absl import flags
 
 from configs import PRESETS, RunConfig, UserError, load_config, override, to_json
+from configs.baselines import BASELINES, apply_baseline
 from launch.process import RoleProcess, stop_on_signals
 from launch.run_directory import RunDirectory, create_run_directory, open_run_directory
 
@@ -67,6 +68,12 @@ def _define_config(values: flags.FlagValues) -> None:
     "changes a value of it; tables and events are reached by name, as in --config.replay.tables.done.probability=0.2.",
     flag_values=values,
   )
+  flags.DEFINE_string(
+    "method",
+    "",
+    f"Makes the config into that of a method of the comparison ({', '.join(BASELINES)}), before --config.* changes it.",
+    flag_values=values,
+  )
   flags.DEFINE_bool("print_config", False, "Print the config as JSON and do nothing else.", flag_values=values)
   _define_pythonpath(values)
 
@@ -108,7 +115,7 @@ def add_pythonpath(values: flags.FlagValues) -> None:
 
 
 def read_config(values: flags.FlagValues, overrides: Mapping[str, str]) -> RunConfig:
-  """The config that --config, --resume and overrides make.
+  """The config that --config, --resume, --method and overrides make, in this order.
 
   Raises:
     UserError: there is none, or it is refused.
@@ -118,12 +125,16 @@ def read_config(values: flags.FlagValues, overrides: Mapping[str, str]) -> RunCo
     raise UserError(
       "Both --config and --resume are given: a resumed run has its config; change it with --config.KEY=VALUE."
     )
+  if resume and values.method:
+    raise UserError("Both --method and --resume are given: a resumed run has its method.")
   if resume:
     config = open_run_directory(resume).read_config()
   elif values.config:
     config = load_config(values.config)
   else:
     raise UserError(f"No --config is given: name a preset ({', '.join(sorted(PRESETS))}) or a file.")
+  if values.method:
+    config = apply_baseline(config, values.method)
   return override(config, overrides)
 
 

@@ -74,6 +74,8 @@ def test_a_config_that_cannot_run_is_refused_before_anything_is_started(capsys, 
     (("train", "--config=three_rooms", "--pythonpath=/no/such/folder"), "which is not a folder"),
     (("train", "--resume=/no/such/run"), "/no/such/run is not a run directory"),
     (("train", "--resume=/no/such/run", "--config=three_rooms"), "Both --config and --resume are given"),
+    (("train", "--resume=/no/such/run", "--method=uniform"), "Both --method and --resume are given"),
+    (("train", "--config=three_rooms", "--method=unifrom"), "did you mean 'uniform'?"),
     (("act",), "No --server is given"),
     (("act", "--server=somewhere"), "The server address 'somewhere' is not valid"),
     (("attach", "--server=localhost:99999"), "The server address 'localhost:99999' is not valid"),
@@ -153,6 +155,15 @@ def test_the_config_that_would_be_used_is_printed_with_its_overrides(capsys):
   printed = json.loads(capsys.readouterr().out)
   assert printed["seed"] == 5
   assert printed["replay"]["tables"][1]["capacity"] == 777
+
+
+def test_a_method_is_applied_before_overrides(capsys):
+  arguments = ["train", "--config=three_rooms", "--method=reverse_sweep", "--config.replay.tables.done.capacity=777"]
+  assert run([*arguments, "--print_config"]) == 0
+  printed = json.loads(capsys.readouterr().out)
+  assert [(table["name"], table["probability"], table["capacity"]) for table in printed["replay"]["tables"]] == [
+    ("done", 0.5, 777)
+  ]
 
 
 def test_a_config_file_of_json_is_taken(capsys, tmp_path):
