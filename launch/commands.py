@@ -26,6 +26,7 @@ class Command:
     define: adds its flags.
     run: does it; returns the exit code.
     takes_config: whether it has --config and its overrides.
+    positional: a flag that may also be given as a first word without dashes.
   """
 
   name: str
@@ -33,6 +34,7 @@ class Command:
   define: Callable[[flags.FlagValues], None]
   run: Callable[[flags.FlagValues, Mapping[str, str]], int]
   takes_config: bool = False
+  positional: str = ""
 
 
 def split_overrides(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
@@ -307,6 +309,32 @@ def _presets(values: flags.FlagValues, overrides: Mapping[str, str]) -> int:
   return 0
 
 
+def _define_experiment(values: flags.FlagValues) -> None:
+  flags.DEFINE_string("name", "", "Of the experiment; none lists all of them.", flag_values=values)
+  flags.DEFINE_integer(
+    "seeds", None, "Runs of every method; none takes the budget's.", flag_values=values, lower_bound=1
+  )
+  flags.DEFINE_integer(
+    "jobs",
+    None,
+    "Runs at once, each with one core's work; none takes as many as there are cores.",
+    flag_values=values,
+    lower_bound=1,
+  )
+  flags.DEFINE_string("budget", "quick", "How much to run: quick takes minutes, paper hours.", flag_values=values)
+  flags.DEFINE_string(
+    "out", "", "Folder for runs, CSV, picture and table; empty takes runs/experiments/NAME/BUDGET.", flag_values=values
+  )
+  flags.DEFINE_string("methods", "", "Some of its methods, separated by commas; empty takes all.", flag_values=values)
+
+
+def _experiment(values: flags.FlagValues, overrides: Mapping[str, str]) -> int:
+  from experiments.command import run_command
+
+  del overrides
+  return run_command(values.name, values.seeds, values.jobs, values.budget, values.out, values.methods)
+
+
 COMMANDS = {
   command.name: command
   for command in (
@@ -317,6 +345,13 @@ COMMANDS = {
     Command("evaluate", "a stored policy, or an evaluator against a server", _define_evaluate, _evaluate),
     Command("attach", "more workers for a running job", _define_attach, _attach),
     Command("status", "what a running job does", _define_status, _status),
+    Command(
+      "experiment",
+      "a paper's experiment: its runs, curves and table",
+      _define_experiment,
+      _experiment,
+      positional="name",
+    ),
     Command("presets", "the configs that come with it", _define_nothing, _presets),
   )
 }

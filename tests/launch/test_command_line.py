@@ -76,11 +76,18 @@ def test_a_config_that_cannot_run_is_refused_before_anything_is_started(capsys, 
     (("train", "--resume=/no/such/run", "--config=three_rooms"), "Both --config and --resume are given"),
     (("train", "--resume=/no/such/run", "--method=uniform"), "Both --method and --resume are given"),
     (("train", "--config=three_rooms", "--method=unifrom"), "did you mean 'uniform'?"),
+    (("experiment", "three_room"), "There is no experiment 'three_room': did you mean 'three_rooms'?"),
+    (("experiment", "three_rooms", "more"), "'more' is not a flag of 'slipstream experiment'"),
+    (("experiment", "three_rooms", "--budget=papre"), "has no budget 'papre': did you mean 'paper'?"),
+    (("experiment", "three_rooms", "--methods=uniform,ssett"), "has no method 'ssett': did you mean 'sset'?"),
+    (("experiment", "three_rooms", "--seeds", "0"), "seeds"),
+    (("experiment", "three_rooms", "--jobs", "-1"), "jobs"),
+    (("experiment", "three_rooms", "--config.seed=3"), "'slipstream experiment' takes no --config.* of its own"),
     (("act",), "No --server is given"),
     (("act", "--server=somewhere"), "The server address 'somewhere' is not valid"),
     (("attach", "--server=localhost:99999"), "The server address 'localhost:99999' is not valid"),
     (("attach", "--server=localhost:8000", "--actors=0"), "actors"),
-    (("learn", "--server=localhost:8000", "--config.seed=3"), "takes its config from the server"),
+    (("learn", "--server=localhost:8000", "--config.seed=3"), "takes no --config.* of its own"),
     (("status", "--server=localhost:1"), "No replay server answers at localhost:1"),
     (("evaluate",), "Give either --checkpoint"),
     (("evaluate", "--checkpoint=/no/such/run"), "holds no policy"),
@@ -184,6 +191,18 @@ def test_the_overview_lists_every_command(capsys, arguments):
 def test_every_command_explains_its_flags(capsys, name):
   assert run([name, "--help"]) == 0
   assert f"slipstream {name}" in capsys.readouterr().out
+
+
+def test_experiments_are_listed_with_what_they_show(capsys):
+  assert run(["experiment"]) == 0
+  lines = capsys.readouterr().out.splitlines()
+  assert any(line.startswith("three_rooms ") and "Section 5.1" in line for line in lines)
+
+
+def test_a_folder_that_cannot_be_written_is_named_before_anything_is_run(capsys, tmp_path):
+  (tmp_path / "file").write_text("")
+  assert run(["experiment", "three_rooms", f"--out={tmp_path / 'file'}"]) == 2
+  assert "cannot be written" in capsys.readouterr().err
 
 
 def test_presets_are_listed_with_what_they_are(capsys):
