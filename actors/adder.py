@@ -92,8 +92,12 @@ class EventTableAdder(base.Adder):
     tables = [table.name for table in config.replay.tables]
     self._tables = tables
     self.set_priorities(())
-    # Event bit -> (the table's bit, tau).
-    self._events = [(1 << tables.index(event.table), event.history) for event in config.events]
+    # (The event's bit, its table's bit, tau); events that are only watched are not the adder's.
+    self._events = [
+      (1 << bit, 1 << tables.index(event.table), event.history)
+      for bit, event in enumerate(config.events)
+      if event.table is not None
+    ]
     self._open: collections.deque[_OpenStep] = collections.deque()
     self._stored: collections.deque[_Stored] = collections.deque(maxlen=config.max_history)
     self._next_episode = writer_id << _EPISODE_BITS
@@ -185,8 +189,8 @@ class EventTableAdder(base.Adder):
 
   def _add_events(self, events: int) -> None:
     """Sends the history of every event in the bit mask, as far as its rows exist; marks the others."""
-    for bit, (table, history) in enumerate(self._events):
-      if not events >> bit & 1:
+    for bit, table, history in self._events:
+      if not events & bit:
         continue
       closed = history - len(self._open)
       # Each event keeps its own tau, so with several on one table the unsent steps need not be the latest ones.

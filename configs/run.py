@@ -285,7 +285,7 @@ class EvaluatorConfig:
     period_updates: gradient steps between two evaluations of an inline run.
     solved_event: an event that every episode of an evaluation must have seen for it to count as solved; empty for none.
     solved_return: a mean return that an evaluation must reach to count as solved; None for none.
-    solved_evaluations: evaluations in a row that must be solved; the run then ends.
+    solved_evaluations: evaluations in a row that must be solved; the run then ends. 0 lets it go on to its budget.
   """
 
   enabled: bool = True
@@ -298,12 +298,14 @@ class EvaluatorConfig:
 
   def __post_init__(self) -> None:
     _require_positive("evaluator", episodes=self.episodes, period_updates=self.period_updates)
-    _require_positive("evaluator", solved_evaluations=self.solved_evaluations)
+    _require(
+      self.solved_evaluations >= 0, f"evaluator.solved_evaluations is {self.solved_evaluations}: it must be 0 or more."
+    )
     _require(self.period_seconds >= 0, f"evaluator.period_seconds is {self.period_seconds}: it must be 0 or more.")
 
   @property
   def has_goal(self) -> bool:
-    """Whether the run can be solved, or just runs to its budget."""
+    """Whether an evaluation can be solved."""
     return bool(self.solved_event) or self.solved_return is not None
 
 
@@ -351,10 +353,12 @@ class RunConfig:
     _require(len(names) <= MAX_EVENTS, f"There are {len(names)} events: a run can have {MAX_EVENTS}.")
     tables = {table.name: self.replay.capacity_of(table) for table in self.replay.tables}
     for event in self.events:
+      if event.table is None:
+        continue
       _require(
         event.table in tables,
         f"Event {event.name!r} sends its history to table {event.table!r}, which is not among replay.tables "
-        f"({', '.join(tables) or 'none'}): add the table or name another.",
+        f"({', '.join(tables) or 'none'}): add the table or name another, or none if it is only to be watched.",
       )
       _require(
         event.history <= min(tables[event.table], MAX_HISTORY),
@@ -383,5 +387,5 @@ class RunConfig:
 
   @property
   def max_history(self) -> int:
-    """The longest tau, in steps; 1 where there are no events."""
-    return max((event.history for event in self.events), default=1)
+    """The longest tau that a table asks for, in steps; 1 where none does."""
+    return max((event.history for event in self.events if event.table is not None), default=1)

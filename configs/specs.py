@@ -33,14 +33,15 @@ class EventSpec:
       and have a `reset()` for the start of an episode. It is a reference, not a function, so that another machine can
       load it. `step` is an `environments.events.EventStep`.
     history: tau in steps: the event step and the `history - 1` steps before it go to the event's table.
-    table: the event table that receives the history; the event's own name where empty. Events may share one.
+    table: the event table that receives the history; the event's own name where empty. Events may share one. None for an
+      event that is only watched, by the evaluator and in the summaries of episodes: its history is not used.
     arguments: keyword arguments for the condition's class (or function), JSON values.
   """
 
   name: str
   condition: str
   history: int
-  table: str = ""
+  table: str | None = ""
   arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
   def __post_init__(self) -> None:
@@ -54,7 +55,7 @@ class EventSpec:
       raise UserError(
         f"Event {self.name!r} has a history of {self.history} steps: it needs at least 1, the event's own."
       )
-    if not self.table:
+    if self.table == "":
       object.__setattr__(self, "table", self.name)
 
 

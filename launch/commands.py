@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from absl import flags
 
 from configs import PRESETS, RunConfig, UserError, load_config, override, to_json
+from configs.baselines import BASELINES, apply_baseline
 from launch.process import RoleProcess, stop_on_signals
 from launch.run_directory import RunDirectory, create_run_directory, open_run_directory
 
@@ -25,6 +26,7 @@ class Command:
     define: adds its flags.
     run: does it; returns the exit code.
     takes_config: whether it has --config and its overrides.
+    positional: a flag that may also be given as a first word without dashes.
   """
 
   name: str
@@ -32,6 +34,7 @@ class Command:
   define: Callable[[flags.FlagValues], None]
   run: Callable[[flags.FlagValues, Mapping[str, str]], int]
   takes_config: bool = False
+  positional: str = ""
 
 
 def split_overrides(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
@@ -65,6 +68,12 @@ def _define_config(values: flags.FlagValues) -> None:
     "",
     f"A preset ({', '.join(sorted(PRESETS))}), or a .py file with get_config(), or a .json file. --config.path.to.key=value "
     "changes a value of it; tables and events are reached by name, as in --config.replay.tables.done.probability=0.2.",
+    flag_values=values,
+  )
+  flags.DEFINE_string(
+    "method",
+    "",
+    f"Makes the config into that of a method of the comparison ({', '.join(BASELINES)}), before --config.* changes it.",
     flag_values=values,
   )
   flags.DEFINE_bool("print_config", False, "Print the config as JSON and do nothing else.", flag_values=values)
@@ -108,7 +117,7 @@ def add_pythonpath(values: flags.FlagValues) -> None:
 
 
 def read_config(values: flags.FlagValues, overrides: Mapping[str, str]) -> RunConfig:
-  """The config that --config, --resume and overrides make.
+  """The config that --config, --resume, --method and overrides make, in this order.
 
   Raises:
     UserError: there is none, or it is refused.
@@ -118,12 +127,16 @@ def read_config(values: flags.FlagValues, overrides: Mapping[str, str]) -> RunCo
     raise UserError(
       "Both --config and --resume are given: a resumed run has its config; change it with --config.KEY=VALUE."
     )
+  if resume and values.method:
+    raise UserError("Both --method and --resume are given: a resumed run has its method.")
   if resume:
     config = open_run_directory(resume).read_config()
   elif values.config:
     config = load_config(values.config)
   else:
     raise UserError(f"No --config is given: name a preset ({', '.join(sorted(PRESETS))}) or a file.")
+  if values.method:
+    config = apply_baseline(config, values.method)
   return override(config, overrides)
 
 
@@ -296,6 +309,32 @@ def _presets(values: flags.FlagValues, overrides: Mapping[str, str]) -> int:
   return 0
 
 
+def _define_experiment(values: flags.FlagValues) -> None:
+  flags.DEFINE_string("name", "", "Of the experiment; none lists all of them.", flag_values=values)
+  flags.DEFINE_integer(
+    "seeds", None, "Runs of every method; none takes the budget's.", flag_values=values, lower_bound=1
+  )
+  flags.DEFINE_integer(
+    "jobs",
+    None,
+    "Runs at once, each with one core's work; none takes as many as there are cores.",
+    flag_values=values,
+    lower_bound=1,
+  )
+  flags.DEFINE_string("budget", "quick", "How much to run: quick takes minutes, paper hours.", flag_values=values)
+  flags.DEFINE_string(
+    "out", "", "Folder for runs, CSV, picture and table; empty takes runs/experiments/NAME/BUDGET.", flag_values=values
+  )
+  flags.DEFINE_string("methods", "", "Some of its methods, separated by commas; empty takes all.", flag_values=values)
+
+
+def _experiment(values: flags.FlagValues, overrides: Mapping[str, str]) -> int:
+  from experiments.command import run_command
+
+  del overrides
+  return run_command(values.name, values.seeds, values.jobs, values.budget, values.out, values.methods)
+
+
 COMMANDS = {
   command.name: command
   for command in (
@@ -306,6 +345,13 @@ COMMANDS = {
     Command("evaluate", "a stored policy, or an evaluator against a server", _define_evaluate, _evaluate),
     Command("attach", "more workers for a running job", _define_attach, _attach),
     Command("status", "what a running job does", _define_status, _status),
+    Command(
+      "experiment",
+      "a paper's experiment: its runs, curves and table",
+      _define_experiment,
+      _experiment,
+      positional="name",
+    ),
     Command("presets", "the configs that come with it", _define_nothing, _presets),
   )
 }

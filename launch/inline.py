@@ -5,6 +5,7 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -28,7 +29,17 @@ from replay_server.status import RunStatus
 _STEPS_PER_UPDATE = 1.0
 
 
-def run_inline(config: RunConfig, run: RunDirectory, stop: threading.Event, view: RunView) -> RunStatus:
+# Gradient steps and the weights that were evaluated, float32 [P].
+OnEvaluation = Callable[[int, np.ndarray], None]
+
+
+def run_inline(
+  config: RunConfig,
+  run: RunDirectory,
+  stop: threading.Event,
+  view: RunView,
+  on_evaluation: OnEvaluation = lambda gradient_steps, weights: None,
+) -> RunStatus:
   """Runs until solved, until the budget is used up, or until `stop` is set.
 
   The same seed gives the same run up to which items Reverb samples, which it does not let one seed.
@@ -38,6 +49,7 @@ def run_inline(config: RunConfig, run: RunDirectory, stop: threading.Event, view
     run: its directory, with a checkpoint where it goes on.
     stop: ends the run; the checkpoints are written then too.
     view: that shows it.
+    on_evaluation: called after every evaluation, to look at the policy that was evaluated.
 
   Raises:
     UserError: something is wrong with the environment or the checkpoint.
@@ -64,7 +76,7 @@ def run_inline(config: RunConfig, run: RunDirectory, stop: threading.Event, view
     )
     steps_before = connection.info()[config.replay.default.name].rate_limiter_info.insert_stats.completed
     try:
-      _take_turns(roles, config, keeper, view, stop, steps_before)
+      _take_turns(roles, config, keeper, view, stop, steps_before, on_evaluation)
     except Stopped:
       pass
     finally:
@@ -90,7 +102,13 @@ class _Roles:
 
 
 def _take_turns(
-  roles: _Roles, config: RunConfig, keeper: Keeper, view: RunView, stop: threading.Event, steps_before: int
+  roles: _Roles,
+  config: RunConfig,
+  keeper: Keeper,
+  view: RunView,
+  stop: threading.Event,
+  steps_before: int,
+  on_evaluation: OnEvaluation,
 ) -> None:
   """Collects until a block of updates is due, does it, evaluates when that is due, and so on."""
   learner, worker = roles.learner, roles.worker
@@ -108,6 +126,8 @@ def _take_turns(
       if config.evaluator.enabled and before // period != learner.gradient_steps // period:
         learner.publish()
         evaluated = roles.evaluator.step()
+        if evaluated:
+          on_evaluation(learner.gradient_steps, learner.get_variables([])[0])
     else:
       worker.step()
     # Besides by the clock, the status is made where the run may end: after an evaluation and at its budget.

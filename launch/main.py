@@ -46,7 +46,7 @@ def _run(arguments: list[str]) -> int:
     return 0
   rest, overrides = split_overrides(rest)
   if overrides and not command.takes_config:
-    raise UserError(f"'slipstream {name}' takes its config from the server: give --config.* to 'train' or 'serve'.")
+    raise UserError(f"'slipstream {name}' takes no --config.* of its own: give it to 'train' or 'serve'.")
   values = _parse(command, rest)
   if "pythonpath" in values:
     add_pythonpath(values)
@@ -73,7 +73,10 @@ def _parse(command: Command, arguments: list[str]) -> flags.FlagValues:
   values = flags.FlagValues()
   command.define(values)
   try:
+    values.set_gnu_getopt(bool(command.positional))  # Flags may follow a word without dashes.
     rest = values([command.name, *arguments])[1:]
+    if command.positional and rest:
+      values[command.positional].parse(rest.pop(0))
   except flags.Error as error:
     raise UserError(f"{str(error).rstrip('.')} (see 'slipstream {command.name} --help').") from None
   if rest:
@@ -92,7 +95,8 @@ def command_help(command: Command) -> str:
   """The help of one command."""
   values = flags.FlagValues()
   command.define(values)
-  lines = [f"slipstream {command.name}: {command.summary}", ""]
+  word = f" [{command.positional.upper()}]" if command.positional else ""
+  lines = [f"slipstream {command.name}{word}: {command.summary}", ""]
   for name in sorted(values):
     flag = values[name]
     default = "" if flag.default in ("", None) else f" [{flag.default}]"

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable
 
 from configs import UserError, from_dict
+from configs.files import replace_text
 from replay_server import layout
 from replay_server.connection import ItemWriter
 from replay_server.messages import EpisodeSummary, EvaluationSummary, Heartbeat, decode, encode_text
@@ -114,10 +115,3 @@ def read_status(run_dir: pathlib.Path) -> RunStatus | None:
     return from_dict(json.loads(path.read_text()), RunStatus)
   except (UserError, ValueError) as error:
     raise UserError(f"{path} cannot be read ({error}): remove it to go on without the run's earlier counts.") from None
-
-
-def replace_text(path: pathlib.Path, text: str) -> None:
-  """Writes a file so that a reader sees the old one or the new one whole."""
-  partial = path.with_suffix(path.suffix + ".partial")
-  partial.write_text(text)
-  partial.replace(path)

@@ -140,7 +140,8 @@ class Monitor:
     )
 
   def _decide(self, environment_steps: int) -> Phase:
-    if self._config.evaluator.has_goal and self._streak >= self._config.evaluator.solved_evaluations:
+    evaluator = self._config.evaluator
+    if evaluator.has_goal and 0 < evaluator.solved_evaluations <= self._streak:
       return "solved"
     return "exhausted" if environment_steps >= self._config.environment_steps else "running"
 

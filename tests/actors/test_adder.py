@@ -1,5 +1,6 @@
 """The event-table adder by example."""
 
+import dataclasses
 import pathlib
 
 import numpy as np
@@ -43,6 +44,18 @@ def test_events_on_one_table_keep_their_own_tau_and_fill_the_holes_between_each_
     # tau 2 at step 3 and at step 6, then tau 5 at step 7, which lacks 4 and 7 alone.
     assert steps_in(server.connection, "shared") == [2, 3, 5, 6, 4, 7]
     assert steps_in(server.connection, "other") == [5, 6, 7]
+
+
+def test_an_event_that_is_only_watched_is_in_the_row_and_in_no_table(tmp_path: pathlib.Path) -> None:
+  config = make_config(GOAL, [("goal", 4), ("goal", 2)])
+  seen, goal = config.events
+  config = dataclasses.replace(config, events=(dataclasses.replace(seen, table=None), goal))
+  with serving(config, tmp_path, inline=True) as server:
+    with adding(server) as (adder, _):
+      run_episode(adder, 10, {3: 0b01, 7: 0b11})
+    assert steps_in(server.connection, "goal") == [6, 7]
+    rows = drain(server.connection, "default")
+    assert [int(row["events"]) for row in rows] == [0, 0, 0, 0b01, 0, 0, 0, 0b11, 0, 0]
 
 
 def test_a_history_ends_at_the_beginning_of_its_episode(tmp_path: pathlib.Path) -> None:

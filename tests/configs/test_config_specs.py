@@ -10,6 +10,7 @@ from configs import EventSpec, TableSpec, UserError
 def test_an_event_sends_its_history_to_a_table_of_its_own_name_unless_told_otherwise():
   assert EventSpec("goal", "worlds:goal", 5).table == "goal"
   assert EventSpec("goal", "worlds:goal", 5, table="events").table == "events"
+  assert EventSpec("goal", "worlds:goal", 5, table=None).table is None
 
 
 def test_a_condition_may_be_a_dotted_name():

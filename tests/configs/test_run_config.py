@@ -13,6 +13,8 @@ from configs import (
   RunConfig,
   TableSpec,
   UserError,
+  from_json,
+  to_json,
 )
 
 DEFAULT = TableSpec("default", 0.5, min_size=1)
@@ -50,6 +52,19 @@ def test_the_longest_history_is_that_of_any_event():
   assert RunConfig().max_history == 1
   events = (goal_event(3), goal_event(8, name="other"))
   assert RunConfig(events=events, replay=make_replay(GOAL_TABLE)).max_history == 8
+
+
+def test_an_event_that_is_only_watched_needs_no_table_and_no_room_for_its_history():
+  watched = goal_event(10_000_000, name="seen", table=None)
+  config = RunConfig(events=(goal_event(3), watched), replay=make_replay(GOAL_TABLE))
+  assert config.max_history == 3
+  assert RunConfig(events=(watched,), evaluator=EvaluatorConfig(solved_event="seen")).max_history == 1
+  assert from_json(to_json(config)) == config
+
+
+def test_an_event_that_is_only_watched_feeds_no_table():
+  with pytest.raises(UserError, match=r"No event feeds table 'goal': add an event for it or remove the table\."):
+    RunConfig(events=(goal_event(table=None),), replay=make_replay(GOAL_TABLE))
 
 
 def test_an_evaluator_has_a_goal_when_it_has_an_event_or_a_return_to_reach():
@@ -97,7 +112,7 @@ def test_an_evaluator_has_a_goal_when_it_has_an_event_or_a_return_to_reach():
     (lambda: LearnerConfig(target_update_rate=0), r"learner\.target_update_rate is 0: it must lie in \(0, 1\]\."),
     (lambda: EvaluatorConfig(episodes=0), r"evaluator\.episodes is 0"),
     (lambda: EvaluatorConfig(period_updates=0), r"evaluator\.period_updates is 0"),
-    (lambda: EvaluatorConfig(solved_evaluations=0), r"evaluator\.solved_evaluations is 0"),
+    (lambda: EvaluatorConfig(solved_evaluations=-1), r"evaluator\.solved_evaluations is -1: it must be 0 or more\."),
     (lambda: EvaluatorConfig(period_seconds=-1), r"evaluator\.period_seconds is -1: it must be 0 or more\."),
     (lambda: RunConfig(name="my run"), r"Run name 'my run' is not valid"),
     (lambda: RunConfig(environment_steps=0), r"config\.environment_steps is 0"),

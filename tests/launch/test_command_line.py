@@ -74,11 +74,20 @@ def test_a_config_that_cannot_run_is_refused_before_anything_is_started(capsys, 
     (("train", "--config=three_rooms", "--pythonpath=/no/such/folder"), "which is not a folder"),
     (("train", "--resume=/no/such/run"), "/no/such/run is not a run directory"),
     (("train", "--resume=/no/such/run", "--config=three_rooms"), "Both --config and --resume are given"),
+    (("train", "--resume=/no/such/run", "--method=uniform"), "Both --method and --resume are given"),
+    (("train", "--config=three_rooms", "--method=unifrom"), "did you mean 'uniform'?"),
+    (("experiment", "three_room"), "There is no experiment 'three_room': did you mean 'three_rooms'?"),
+    (("experiment", "three_rooms", "more"), "'more' is not a flag of 'slipstream experiment'"),
+    (("experiment", "three_rooms", "--budget=papre"), "has no budget 'papre': did you mean 'paper'?"),
+    (("experiment", "three_rooms", "--methods=uniform,ssett"), "has no method 'ssett': did you mean 'sset'?"),
+    (("experiment", "three_rooms", "--seeds", "0"), "seeds"),
+    (("experiment", "three_rooms", "--jobs", "-1"), "jobs"),
+    (("experiment", "three_rooms", "--config.seed=3"), "'slipstream experiment' takes no --config.* of its own"),
     (("act",), "No --server is given"),
     (("act", "--server=somewhere"), "The server address 'somewhere' is not valid"),
     (("attach", "--server=localhost:99999"), "The server address 'localhost:99999' is not valid"),
     (("attach", "--server=localhost:8000", "--actors=0"), "actors"),
-    (("learn", "--server=localhost:8000", "--config.seed=3"), "takes its config from the server"),
+    (("learn", "--server=localhost:8000", "--config.seed=3"), "takes no --config.* of its own"),
     (("status", "--server=localhost:1"), "No replay server answers at localhost:1"),
     (("evaluate",), "Give either --checkpoint"),
     (("evaluate", "--checkpoint=/no/such/run"), "holds no policy"),
@@ -155,6 +164,15 @@ def test_the_config_that_would_be_used_is_printed_with_its_overrides(capsys):
   assert printed["replay"]["tables"][1]["capacity"] == 777
 
 
+def test_a_method_is_applied_before_overrides(capsys):
+  arguments = ["train", "--config=three_rooms", "--method=reverse_sweep", "--config.replay.tables.done.capacity=777"]
+  assert run([*arguments, "--print_config"]) == 0
+  printed = json.loads(capsys.readouterr().out)
+  assert [(table["name"], table["probability"], table["capacity"]) for table in printed["replay"]["tables"]] == [
+    ("done", 0.5, 777)
+  ]
+
+
 def test_a_config_file_of_json_is_taken(capsys, tmp_path):
   path = tmp_path / "mine.json"
   path.write_text(to_json(load_config("three_rooms")))
@@ -173,6 +191,18 @@ def test_the_overview_lists_every_command(capsys, arguments):
 def test_every_command_explains_its_flags(capsys, name):
   assert run([name, "--help"]) == 0
   assert f"slipstream {name}" in capsys.readouterr().out
+
+
+def test_experiments_are_listed_with_what_they_show(capsys):
+  assert run(["experiment"]) == 0
+  lines = capsys.readouterr().out.splitlines()
+  assert any(line.startswith("three_rooms ") and "Section 5.1" in line for line in lines)
+
+
+def test_a_folder_that_cannot_be_written_is_named_before_anything_is_run(capsys, tmp_path):
+  (tmp_path / "file").write_text("")
+  assert run(["experiment", "three_rooms", f"--out={tmp_path / 'file'}"]) == 2
+  assert "cannot be written" in capsys.readouterr().err
 
 
 def test_presets_are_listed_with_what_they_are(capsys):

@@ -64,6 +64,15 @@ def _beat(name: str = "actor_0", role: str = "actor", ended: bool = False, **met
   return Heartbeat(name, role, "box", 7, "ended" if ended else "running", ended, metrics)
 
 
+def test_a_run_with_a_goal_that_need_not_end_it_goes_on_to_its_budget(clock: _Clock) -> None:
+  monitor = Monitor(_config(solved_evaluations=0), "run", clock=clock)
+  assert monitor.status(_tables(10)).phase == "running"
+  monitor.count([_evaluation(version) for version in range(1, 9)], environment_steps=20)
+  status = monitor.status(_tables(20))
+  assert (status.phase, status.solved_streak, status.solved_evaluations) == ("running", 8, 0)
+  assert monitor.status(_tables(1_000)).phase == "exhausted"
+
+
 def test_a_run_is_solved_by_enough_solved_evaluations_in_a_row(clock: _Clock) -> None:
   monitor = Monitor(_config(), "id", clock=clock)
   monitor.count([_evaluation(1), _evaluation(2), _evaluation(3, solved=False), _evaluation(4), _evaluation(5)], 10)

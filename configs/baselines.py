@@ -1,0 +1,112 @@
+"""The methods that SSET is compared with, by name: each makes a run's config into that method's (SSET, Section 5).
+
+A config whose tables are SSET's holds all that the others need, so `slipstream train --method=NAME` applies any of them to any
+preset, and an experiment is a config and some names.
+"""
+
+import dataclasses
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+
+from configs.errors import UserError
+from configs.run import RunConfig
+from configs.specs import EventSpec, TableSpec
+
+
+def uniform(config: RunConfig) -> RunConfig:
+  """One table of every transition, sampled uniformly, with the capacity of all tables together.
+
+  The event that the evaluator asks for stays as one that is only watched; the others go.
+  """
+  default = dataclasses.replace(
+    config.replay.default,
+    probability=1.0,
+    capacity=_joint_capacity(config, config.replay.all_tables),
+    selector="uniform",
+  )
+  replay = dataclasses.replace(config.replay, default=default, tables=())
+  return dataclasses.replace(config, events=_watched(config), replay=replay)
+
+
+def sset(config: RunConfig) -> RunConfig:
+  """The config as it is: stratified sampling from its event tables.
+
+  Raises:
+    UserError: it has none.
+  """
+  if not config.replay.tables:
+    raise UserError(f"The config {config.name!r} has no event tables for SSET: add events and their tables.")
+  return config
+
+
+def reverse_sweep(config: RunConfig) -> RunConfig:
+  """Reverse-sweep* of the paper: SSET with the goal event alone.
+
+  The paper does not say which share its table gets. Here it is that of all event tables together, and so is its capacity: the
+  method differs from SSET in where its event samples come from and not in how many there are.
+
+  Raises:
+    UserError: the config names no goal (`evaluator.solved_event`), or it feeds no table.
+  """
+  goal = _goal(config)
+  table = next(table for table in config.replay.tables if table.name == goal.table)
+  table = dataclasses.replace(
+    table,
+    probability=1.0 - config.replay.default.probability,
+    capacity=_joint_capacity(config, config.replay.tables),
+  )
+  replay = dataclasses.replace(config.replay, tables=(table,))
+  return dataclasses.replace(config, events=(goal,), replay=replay)
+
+
+def goal_only(config: RunConfig) -> RunConfig:
+  """`reverse_sweep` with tau = 1: the transitions into the goal, without what led to them (Section 5.6, after SER).
+
+  Raises:
+    UserError: as `reverse_sweep`.
+  """
+  swept = reverse_sweep(config)
+  return dataclasses.replace(swept, events=tuple(dataclasses.replace(event, history=1) for event in swept.events))
+
+
+BASELINES: Mapping[str, Callable[[RunConfig], RunConfig]] = {
+  "uniform": uniform,
+  "sset": sset,
+  "reverse_sweep": reverse_sweep,
+  "goal_only": goal_only,
+}
+
+
+def apply_baseline(config: RunConfig, name: str) -> RunConfig:
+  """`config` with the method `name`.
+
+  Raises:
+    UserError: there is no such method (the sentence names the nearest), or the config does not have what it needs.
+  """
+  if name not in BASELINES:
+    near = difflib.get_close_matches(name, BASELINES, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(BASELINES)}."
+    raise UserError(f"There is no method {name!r}: {hint}")
+  return BASELINES[name](config)
+
+
+def _joint_capacity(config: RunConfig, tables: Sequence[TableSpec]) -> int | None:
+  """The capacity of `tables` together; None, so that it follows from the share, where no table has one of its own."""
+  if all(table.capacity is None for table in config.replay.all_tables):
+    return None
+  return sum(config.replay.capacity_of(table) for table in tables)
+
+
+def _watched(config: RunConfig) -> tuple[EventSpec, ...]:
+  """What the evaluator needs of the events, without a table."""
+  needed = [event for event in config.events if event.name == config.evaluator.solved_event]
+  return tuple(dataclasses.replace(event, table=None) for event in needed)
+
+
+def _goal(config: RunConfig) -> EventSpec:
+  for event in config.events:
+    if event.name == config.evaluator.solved_event and event.table is not None:
+      return event
+  raise UserError(
+    f"The config {config.name!r} has no goal event: name one that feeds a table in evaluator.solved_event."
+  )

@@ -1,0 +1,147 @@
+"""`slipstream experiment`: runs what has no result yet, then writes the CSV, the picture and the table."""
+
+import os
+import pathlib
+import shlex
+import threading
+from collections.abc import Sequence
+
+from configs import UserError
+from configs.files import replace_text
+from experiments.definition import Budget, Experiment, Variant
+from experiments.jobs import Job, RunResult, plan, read_result, result_path
+from experiments.pool import FailedRun, Folder, run_jobs
+from experiments.progress import ProgressView
+from experiments.registry import EXPERIMENTS, find_budget, find_experiment
+from launch.process import stop_on_signals
+
+EXIT_FAILED = 1
+EXIT_INTERRUPTED = 130
+
+
+def run_command(name: str, seeds: int | None, processes: int | None, budget: str, out: str, methods: str) -> int:
+  """Runs an experiment by its name, or lists all of them.
+
+  Args:
+    name: of the experiment; empty lists them.
+    seeds: of every method; None for the budget's.
+    processes: runs at once; None for as many as there are cores.
+    budget: its name.
+    out: folder for everything; empty takes runs/experiments/<name>/<budget>.
+    methods: names, separated by commas; empty for all of the experiment.
+
+  Returns:
+    The exit code: 0, 1 where a run failed, 130 where it was interrupted.
+
+  Raises:
+    UserError: a name is unknown, a run cannot be made from the experiment's config, or a file cannot be written.
+  """
+  if not name:
+    for known in EXPERIMENTS:
+      print(f"{known:16} {find_experiment(known).summary}")
+    return 0
+  experiment = find_experiment(name)
+  chosen = find_budget(experiment, budget)
+  variants = experiment.select([method.strip() for method in methods.split(",") if method.strip()])
+  folder = Folder(pathlib.Path(out or pathlib.Path("runs", "experiments", name, budget)))
+  command = _same_command(name, seeds, processes, budget, out, methods)
+  return run_experiment(
+    experiment, variants, chosen, seeds or chosen.seeds, processes or available_cores(), folder, command
+  )
+
+
+def run_experiment(
+  experiment: Experiment,
+  variants: Sequence[Variant],
+  budget: Budget,
+  seeds: int,
+  processes: int,
+  folder: Folder,
+  command: str,
+) -> int:
+  """Runs what has no result yet and writes what all results give; returns the exit code.
+
+  Raises:
+    UserError: a run cannot be made from the experiment's config, or a file cannot be written.
+  """
+  jobs = plan(experiment, variants, budget, seeds)
+  missing = [job for job in jobs if not folder.done(job)]
+  with stop_on_signals() as stop:
+    failed = _run(experiment, jobs, missing, processes, folder, stop)
+    interrupted = stop.is_set()
+  if interrupted:
+    done = sum(folder.done(job) for job in jobs)
+    print(f"Interrupted: {done} of {len(jobs)} runs are done and kept. Go on with: {command}", flush=True)
+    return EXIT_INTERRUPTED
+  results = _results(variants, jobs, folder)
+  if any(results.values()):
+    _write(experiment, variants, budget, results, folder, command)
+  if failed:
+    print(f"{len(failed)} of {len(jobs)} runs failed (see above). Try them again with: {command}", flush=True)
+    return EXIT_FAILED
+  return 0
+
+
+def _run(
+  experiment: Experiment,
+  jobs: Sequence[Job],
+  missing: Sequence[Job],
+  processes: int,
+  folder: Folder,
+  stop: threading.Event,
+) -> list[FailedRun]:
+  try:
+    with ProgressView(experiment.name, total=len(jobs), waiting=len(missing)) as view:
+      view.message(
+        f"{experiment.name}: {len(jobs)} runs, {len(jobs) - len(missing)} of them done before, {processes} at once, "
+        f"in {folder.path}"
+      )
+      return run_jobs(missing, folder, processes, stop, view.update, view.ended)
+  except OSError as error:
+    raise UserError(
+      f"The folder {folder.path} cannot be written ({error.strerror}): choose another with --out."
+    ) from None
+
+
+def _results(variants: Sequence[Variant], jobs: Sequence[Job], folder: Folder) -> dict[str, list[RunResult]]:
+  """Variant -> its runs, by seed."""
+  results: dict[str, list[RunResult]] = {variant.name: [] for variant in variants}
+  for job in jobs:
+    result = read_result(result_path(folder.results, job), job)
+    if result is not None:
+      results[job.method].append(result)
+  return results
+
+
+def _write(
+  experiment: Experiment,
+  variants: Sequence[Variant],
+  budget: Budget,
+  results: dict[str, list[RunResult]],
+  folder: Folder,
+  command: str,
+) -> None:
+  # Here, since they take seconds to import.
+  from experiments import pictures, tables
+
+  base = folder.path / experiment.name
+  replace_text(base.with_suffix(".csv"), tables.curves_csv(experiment, results))
+  pictures.draw(experiment, variants, results, base.with_suffix(".png"))
+  summary = tables.summary_markdown(experiment, variants, results, budget, command)
+  replace_text(base.with_suffix(".md"), summary)
+  print(summary)
+  print(f"Written: {base}.csv, .png and .md", flush=True)
+
+
+def available_cores() -> int:
+  """Cores that this process may use."""
+  return len(os.sched_getaffinity(0))
+
+
+def _same_command(name: str, seeds: int | None, processes: int | None, budget: str, out: str, methods: str) -> str:
+  words = ["slipstream", "experiment", name, f"--budget={budget}"]
+  words += [f"--seeds={seeds}"] if seeds else []
+  words += [f"--jobs={processes}"] if processes else []
+  words += [f"--methods={methods}"] if methods else []
+  words += [f"--out={out}"] if out else []
+  return shlex.join(words)

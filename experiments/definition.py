@@ -1,0 +1,161 @@
+"""What an experiment is: a config, variants of it, what is measured along the way, and how it is drawn."""
+
+import dataclasses
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+from configs import RunConfig, UserError
+from configs.baselines import BASELINES
+
+Change = Callable[[RunConfig], RunConfig]
+Band = Literal["bootstrap", "std"]
+
+# Columns of every run's curve, beside its probes.
+EVALUATION_COLUMNS = ("environment_steps", "gradient_steps", "eval_return", "eval_length", "eval_solved")
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+  """One of the things that are compared: a method, or any other change of the experiment's config.
+
+  Attributes:
+    name: on the command line and in the CSV.
+    label: in the picture's legend.
+    change: makes the experiment's config into this variant's.
+  """
+
+  name: str
+  label: str
+  change: Change
+
+
+@dataclasses.dataclass(frozen=True)
+class Budget:
+  """How much is run.
+
+  Attributes:
+    gradient_steps: of every run.
+    seeds: runs of every variant, with the seeds 0, 1, ...
+    change: what else a smaller budget changes in the config, as the size of the world.
+  """
+
+  gradient_steps: int
+  seeds: int
+  change: Change = lambda config: config
+
+
+@dataclasses.dataclass(frozen=True)
+class Threshold:
+  """What a run has to reach, for the table of steps to it.
+
+  Attributes:
+    curve: a column, as "eval_return".
+    at_least: its value from which on the threshold is reached.
+    text: what that means, as "first solved".
+  """
+
+  curve: str
+  at_least: float
+  text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Panel:
+  """One panel of the picture.
+
+  Attributes:
+    curve: a column, drawn over gradient steps.
+    label: of the vertical axis.
+    variants: that it shows; empty for all.
+  """
+
+  curve: str
+  label: str
+  variants: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+  """One experiment of a paper.
+
+  Attributes:
+    name: on the command line.
+    summary: one line: what it shows and where it stands in the paper.
+    config: of the variant that changes nothing; its budget and its seed are set for each run.
+    variants: that are compared.
+    budgets: by name.
+    panels: of the picture, in its order, two in a row.
+    thresholds: for the table.
+    probes: column -> `module:function` of more curves. The function takes the run's config and returns one from the weights,
+      float32 [P], to a number; it is called after every evaluation.
+    reference: the variant that the others are compared with.
+    band: around the means in the picture: a 95 % bootstrap interval of the mean, or the standard deviation over seeds.
+  """
+
+  name: str
+  summary: str
+  config: RunConfig
+  variants: tuple[Variant, ...]
+  budgets: Mapping[str, Budget]
+  panels: tuple[Panel, ...]
+  thresholds: tuple[Threshold, ...] = ()
+  probes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  reference: str = "uniform"
+  band: Band = "bootstrap"
+
+  def __post_init__(self) -> None:
+    known = (*EVALUATION_COLUMNS, *self.probes)
+    for curve in (*(panel.curve for panel in self.panels), *(threshold.curve for threshold in self.thresholds)):
+      if curve not in known:
+        raise ValueError(f"experiment {self.name!r} has no curve {curve!r}, only {', '.join(known)}")
+    names = [variant.name for variant in self.variants]
+    if len(set(names)) != len(names):
+      raise ValueError(f"experiment {self.name!r} has two variants of one name among {names}")
+
+  @property
+  def columns(self) -> tuple[str, ...]:
+    """Of a run's curve."""
+    return (*EVALUATION_COLUMNS, *self.probes)
+
+  def select(self, names: Sequence[str]) -> tuple[Variant, ...]:
+    """The variants of these names, which may also be baselines that the experiment does not have by itself.
+
+    Args:
+      names: in any order; none for the experiment's own.
+
+    Raises:
+      UserError: a name is unknown; the sentence names the nearest.
+    """
+    if not names:
+      return self.variants
+    known = {name: method(name) for name in BASELINES} | {variant.name: variant for variant in self.variants}
+    for name in names:
+      if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."
+        raise UserError(f"The experiment {self.name!r} has no method {name!r}: {hint}")
+    return tuple(known[name] for name in dict.fromkeys(names))
+
+  def config_of(self, variant: Variant, budget: Budget, seed: int) -> RunConfig:
+    """The config of one run, which goes on to its budget whether it is solved or not."""
+    config = variant.change(budget.change(self.config))
+    return dataclasses.replace(
+      config,
+      name=self.name,
+      seed=seed,
+      environment_steps=environment_steps(config, budget.gradient_steps),
+      evaluator=dataclasses.replace(config.evaluator, solved_evaluations=0),
+      learner=dataclasses.replace(config.learner, device="CPU:0"),
+    )
+
+
+def method(name: str, label: str = "") -> Variant:
+  """The variant that applies the baseline `name`."""
+  return Variant(name, label or name.replace("_", " "), BASELINES[name])
+
+
+def environment_steps(config: RunConfig, gradient_steps: int) -> int:
+  """The environment steps that an inline run takes for so many gradient steps."""
+  steps_per_update = config.replay.environment_steps_per_update or 1.0
+  return config.replay.default.min_size + round(gradient_steps * steps_per_update)

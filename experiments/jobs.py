@@ -1,0 +1,124 @@
+"""One run of an experiment as a job, and its result as a small file that says exactly what it is the result of."""
+
+import dataclasses
+import functools
+import hashlib
+import json
+import math
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from configs import RunConfig, from_dict, to_dict
+from configs.files import replace_text
+from experiments.definition import Budget, Experiment, Variant
+
+_HASH_DIGITS = 12
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+  """One run.
+
+  Attributes:
+    method: the variant's name.
+    seed: of the run.
+    config: of the run, its seed included.
+    probes: column -> `module:function`.
+  """
+
+  method: str
+  seed: int
+  config: RunConfig
+  probes: Mapping[str, str]
+
+  @functools.cached_property
+  def digest(self) -> str:
+    """SHA-256 of everything that makes this run another one: its config and its probes, as hexadecimal digits."""
+    # There and back, so that 10 and 10.0 for one field are the same config.
+    config = to_dict(from_dict(to_dict(self.config)))
+    content = {"config": config, "probes": dict(self.probes)}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+  @property
+  def stem(self) -> str:
+    """Of its files' names; two runs never share one."""
+    return f"{self.method}-{self.seed}-{self.digest[:_HASH_DIGITS]}"
+
+
+@dataclasses.dataclass(frozen=True)
+class RunResult:
+  """What a run that used its budget leaves.
+
+  Attributes:
+    digest: of its job.
+    method: the variant's name.
+    seed: of the run.
+    seconds: that it took.
+    columns: of `points`.
+    points: one row for each evaluation; NaN where something was not measured.
+  """
+
+  digest: str
+  method: str
+  seed: int
+  seconds: float
+  columns: tuple[str, ...]
+  points: tuple[tuple[float, ...], ...]
+
+  def column(self, name: str) -> list[float]:
+    """The values of one column, in the order of the evaluations."""
+    index = self.columns.index(name)
+    return [row[index] for row in self.points]
+
+
+def plan(experiment: Experiment, variants: Sequence[Variant], budget: Budget, seeds: int) -> list[Job]:
+  """All runs of an experiment, the first seed of every variant first.
+
+  Raises:
+    UserError: a variant's change refuses the experiment's config.
+  """
+  return [
+    Job(variant.name, seed, experiment.config_of(variant, budget, seed), experiment.probes)
+    for seed in range(seeds)
+    for variant in variants
+  ]
+
+
+def write_job(path: pathlib.Path, job: Job) -> None:
+  """Writes a job for the process that runs it."""
+  data = {"method": job.method, "seed": job.seed, "config": to_dict(job.config), "probes": dict(job.probes)}
+  replace_text(path, json.dumps(data))
+
+
+def read_job(path: pathlib.Path) -> Job:
+  """What `write_job` wrote."""
+  data = json.loads(path.read_text())
+  return Job(data["method"], data["seed"], from_dict(data["config"]), data["probes"])
+
+
+def result_path(folder: pathlib.Path, job: Job) -> pathlib.Path:
+  """Where a job's result lies."""
+  return folder / f"{job.stem}.json"
+
+
+def write_result(path: pathlib.Path, result: RunResult) -> None:
+  """Writes a result; readers see all of it or nothing."""
+  data = dataclasses.asdict(result)
+  data["points"] = [[_to_json(value) for value in row] for row in result.points]
+  replace_text(path, json.dumps(data, allow_nan=False))
+
+
+def read_result(path: pathlib.Path, job: Job) -> RunResult | None:
+  """A job's result; None where there is none, or only that of another config."""
+  try:
+    data: dict[str, Any] = json.loads(path.read_text())
+    points = tuple(tuple(math.nan if value is None else float(value) for value in row) for row in data["points"])
+    result = RunResult(**{**data, "columns": tuple(data["columns"]), "points": points})
+  except (OSError, ValueError, TypeError, KeyError):
+    return None  # What cannot be read is run again.
+  return result if result.digest == job.digest else None
+
+
+def _to_json(value: float) -> float | None:
+  return value if math.isfinite(value) else None

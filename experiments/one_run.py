@@ -1,0 +1,92 @@
+"""The process of one run: `python -m experiments.one_run JOB_FILE RUN_FOLDER RESULT_FILE PARENT_PID`."""
+
+import math
+import os
+import pathlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from configs import RunConfig, UserError
+from environments import load_reference
+from experiments.definition import EVALUATION_COLUMNS
+from experiments.jobs import Job, RunResult, read_job, write_result
+from launch.inline import run_inline
+from launch.process import RoleProcess, exit_process, stop_on_signals
+from launch.run_directory import RunDirectory
+from launch.view import RunView
+from replay_server.recorder import METRICS_FILE, read_metrics
+
+
+def main(job_file: str, run_folder: str, result_file: str, parent: str) -> int:
+  """Runs a job and writes its result; returns the exit code."""
+  with stop_on_signals() as stop:
+    run = RunDirectory(pathlib.Path(run_folder))
+    process = RoleProcess("run", stop, run.logs)
+    process.watch_parent()
+    if os.getppid() != int(parent):  # It died while this process imported its modules.
+      return 0
+    return process.run(lambda: run_job(read_job(pathlib.Path(job_file)), run, pathlib.Path(result_file), stop))
+
+
+def run_job(job: Job, run: RunDirectory, result_file: pathlib.Path, stop: threading.Event) -> None:
+  """One inline run to its budget; a run that is stopped leaves no result.
+
+  Raises:
+    UserError: something is wrong with the config, the environment or a probe, or a curve has no points.
+  """
+  began = time.monotonic()
+  probes = {column: make_probe(column, reference, job.config) for column, reference in job.probes.items()}
+  probed: dict[int, dict[str, float]] = {}
+
+  def on_evaluation(gradient_steps: int, weights: np.ndarray) -> None:
+    probed[gradient_steps] = {column: probe(weights) for column, probe in probes.items()}
+
+  status = run_inline(job.config, run, stop, RunView(quiet=True), on_evaluation)
+  if status.phase != "exhausted":
+    return
+  points = _points(run, (*EVALUATION_COLUMNS, *probes), probed)
+  if not points:
+    raise UserError(
+      f"The run ended without an evaluation after {status.gradient_steps} gradient steps: give it a larger budget, or "
+      "lower evaluator.period_updates."
+    )
+  write_result(
+    result_file,
+    RunResult(
+      job.digest, job.method, job.seed, time.monotonic() - began, (*EVALUATION_COLUMNS, *probes), tuple(points)
+    ),
+  )
+
+
+def make_probe(column: str, reference: str, config: RunConfig) -> Callable[[np.ndarray], float]:
+  """The function from weights, float32 [P], to a number that `reference` makes for `config`.
+
+  Raises:
+    UserError: it cannot be loaded.
+  """
+  probe: Callable[[np.ndarray], float] = load_reference(reference, f"The probe {column!r}")(config)
+  return probe
+
+
+def _points(
+  run: RunDirectory, columns: tuple[str, ...], probed: Mapping[int, Mapping[str, float]]
+) -> list[tuple[float, ...]]:
+  """A row of `columns` for every evaluation; NaN where something was not measured."""
+  rows = [row for row in read_metrics(run.path / METRICS_FILE) if row.get("eval_solved") is not None]
+  points = []
+  for row in rows:
+    values = {**row, **probed.get(int(row["gradient_steps"] or 0), {})}
+    points.append(tuple(_number(values.get(column)) for column in columns))
+  return points
+
+
+def _number(value: float | None) -> float:
+  return math.nan if value is None else value
+
+
+if __name__ == "__main__":
+  exit_process(main(*sys.argv[1:]))

@@ -1,0 +1,81 @@
+"""The picture of an experiment: its panels, with a curve and a band for every variant."""
+
+import math
+import pathlib
+from collections.abc import Mapping, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
+
+from experiments import statistics
+from experiments.definition import Experiment, Panel, Variant
+from experiments.jobs import RunResult
+
+# Okabe and Ito's palette without its yellow, which is too light for a line: told apart with every kind of colour vision.
+_COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+_DASHES = ("-", "--", ":", "-.")
+_COLUMNS = 2
+
+
+def draw(
+  experiment: Experiment,
+  variants: Sequence[Variant],
+  results: Mapping[str, Sequence[RunResult]],
+  path: pathlib.Path,
+) -> None:
+  """Writes a PNG.
+
+  Args:
+    experiment: whose panels are drawn.
+    variants: in the order of the legend.
+    results: variant -> its runs; one without runs is left out.
+    path: of the picture.
+  """
+  shown = [variant for variant in variants if results.get(variant.name)]
+  columns = min(_COLUMNS, len(experiment.panels))
+  rows = math.ceil(len(experiment.panels) / columns)
+  figure = Figure(figsize=(4.8 * columns, 3.4 * rows + 0.9), dpi=150, layout="constrained")
+  grid = figure.subplots(rows, columns, squeeze=False).ravel()
+  for axes, panel in zip(grid, experiment.panels, strict=False):
+    _draw_panel(axes, experiment, panel, shown, results)
+  for axes in grid[len(experiment.panels) :]:
+    axes.set_visible(False)
+  handles = {label: line for axes in grid for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+  figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=4, frameon=False)
+  figure.suptitle(f"{experiment.name}: {_what_is_drawn(experiment, results)}", fontsize="medium")
+  figure.savefig(path)
+
+
+def _what_is_drawn(experiment: Experiment, results: Mapping[str, Sequence[RunResult]]) -> str:
+  counts = sorted({len(runs) for runs in results.values() if runs})
+  seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+  if counts[-1] == 1:
+    return "1 seed"
+  band = "95 % bootstrap interval" if experiment.band == "bootstrap" else "standard deviation"
+  return f"mean and {band} over {seeds} seeds"
+
+
+def _draw_panel(
+  axes: Axes,
+  experiment: Experiment,
+  panel: Panel,
+  variants: Sequence[Variant],
+  results: Mapping[str, Sequence[RunResult]],
+) -> None:
+  for position, variant in enumerate(variants):
+    if panel.variants and variant.name not in panel.variants:
+      continue
+    drawn = statistics.curve(results[variant.name], panel.curve, experiment.band)
+    colour = _COLOURS[position % len(_COLOURS)]
+    dashes = _DASHES[position // len(_COLOURS) % len(_DASHES)]
+    marker = "o" if len(drawn.mean) == 1 else ""
+    axes.plot(drawn.gradient_steps, drawn.mean, dashes, color=colour, label=variant.label, linewidth=1.6, marker=marker)
+    axes.fill_between(drawn.gradient_steps, drawn.low, drawn.high, color=colour, alpha=0.2, linewidth=0)
+  axes.set_xlabel("gradient steps")
+  axes.set_ylabel(panel.label)
+  axes.set_xlim(left=0)
+  axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+  axes.grid(color="0.9")
+  axes.set_axisbelow(True)
+  axes.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,39 @@
+"""The experiments by name."""
+
+import difflib
+from collections.abc import Callable, Mapping
+
+from configs import UserError
+from experiments import three_rooms
+from experiments.definition import Budget, Experiment
+
+EXPERIMENTS: Mapping[str, Callable[[], Experiment]] = {
+  "three_rooms": three_rooms.get_experiment,
+}
+
+
+def find_experiment(name: str) -> Experiment:
+  """The experiment `name`.
+
+  Raises:
+    UserError: there is none; the sentence names the nearest.
+  """
+  if name not in EXPERIMENTS:
+    raise UserError(f"There is no experiment {name!r}: {_hint(name, EXPERIMENTS)}")
+  return EXPERIMENTS[name]()
+
+
+def find_budget(experiment: Experiment, name: str) -> Budget:
+  """The experiment's budget `name`.
+
+  Raises:
+    UserError: it has none of that name; the sentence names the nearest.
+  """
+  if name not in experiment.budgets:
+    raise UserError(f"The experiment {experiment.name!r} has no budget {name!r}: {_hint(name, experiment.budgets)}")
+  return experiment.budgets[name]
+
+
+def _hint(name: str, known: Mapping[str, object]) -> str:
+  near = difflib.get_close_matches(name, known, n=1)
+  return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."

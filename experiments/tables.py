@@ -1,0 +1,81 @@
+"""What an experiment leaves to read: a CSV of all curves, and a table of the steps to its thresholds."""
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+
+from experiments import statistics
+from experiments.definition import Budget, Experiment, Threshold, Variant
+from experiments.jobs import RunResult
+from experiments.statistics import Comparison, Estimate
+
+Results = Mapping[str, Sequence[RunResult]]  # Variant -> its runs, by seed.
+
+
+def curves_csv(experiment: Experiment, results: Results) -> str:
+  """One row for each evaluation of each run: method, seed, and the experiment's columns; empty where not measured."""
+  text = io.StringIO()
+  writer = csv.writer(text, lineterminator="\n")
+  writer.writerow(("method", "seed", *experiment.columns))
+  for method, runs in results.items():
+    for run in runs:
+      for row in zip(*(run.column(column) for column in experiment.columns), strict=True):
+        writer.writerow((method, run.seed, *(f"{value:.8g}" if math.isfinite(value) else "" for value in row)))
+  return text.getvalue()
+
+
+def compare_all(experiment: Experiment, threshold: Threshold, results: Results, budget: Budget) -> list[Comparison]:
+  """Every variant that has runs, against the reference where that has some."""
+  steps = {method: [statistics.steps_to(run, threshold) for run in runs] for method, runs in results.items() if runs}
+  reference = steps.get(experiment.reference)
+  return [
+    statistics.compare(values, None if method == experiment.reference else reference, budget.gradient_steps, method)
+    for method, values in steps.items()
+  ]
+
+
+def summary_markdown(
+  experiment: Experiment, variants: Sequence[Variant], results: Results, budget: Budget, command: str
+) -> str:
+  """The tables of all thresholds, and what their columns are."""
+  labels = {variant.name: variant.label for variant in variants}
+  lines = [f"# {experiment.name}", "", f"{experiment.summary[0].upper()}{experiment.summary[1:]}.", ""]
+  lines += [f"    {command}", ""]
+  for threshold in experiment.thresholds:
+    comparisons = compare_all(experiment, threshold, results, budget)
+    lines += [f"## Gradient steps to {threshold.text}", "", *_table(experiment, comparisons, labels), ""]
+  lines += [
+    f"Brackets hold 95 % bootstrap intervals. A run that did not get there counts with its budget of {budget.gradient_steps:,} "
+    "gradient steps, so its mean is a lower bound and two such runs are a tie. The interquartile mean leaves out the "
+    "lowest and the highest quarter of the seeds. The probability of improvement is that of a run with fewer steps than one of "
+    f"`{experiment.reference}`.",
+    "",
+  ]
+  return "\n".join(lines)
+
+
+def _table(experiment: Experiment, comparisons: Sequence[Comparison], labels: Mapping[str, str]) -> list[str]:
+  reference = experiment.reference
+  lines = [
+    f"| method | reached | mean ± std | interquartile mean | mean less `{reference}`'s | probability of improvement |",
+    "| --- | --- | --- | --- | --- | --- |",
+  ]
+  for row in comparisons:
+    cells = (
+      labels.get(row.method, row.method),
+      f"{row.reached} of {row.runs}",
+      f"{row.mean:,.0f} ± {row.std:,.0f}" if math.isfinite(row.std) else f"{row.mean:,.0f}",
+      _cell(row.interquartile_mean, ",.0f"),
+      _cell(row.difference, "+,.0f"),
+      _cell(row.improvement, ".2f"),
+    )
+    lines.append(f"| {' | '.join(cells)} |")
+  return lines
+
+
+def _cell(estimate: Estimate | None, form: str) -> str:
+  if estimate is None:
+    return "-"
+  value = format(estimate.value, form)
+  return f"{value} [{estimate.low:{form}}, {estimate.high:{form}}]" if estimate.has_interval else value

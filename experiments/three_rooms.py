@@ -1,0 +1,40 @@
+"""Experiment 1: the three-room world (SSET, Section 5.1, Figure 2)."""
+
+import dataclasses
+
+from configs import RunConfig, three_rooms
+from experiments.definition import Budget, Experiment, Panel, Threshold, method
+
+
+def get_experiment() -> Experiment:
+  """Uniform replay, SSET and reverse sweep in the three-room world; 10 environment steps to a gradient step."""
+  config = three_rooms.get_config()
+  return Experiment(
+    name="three_rooms",
+    summary="three rooms in a row: learned values and return (SSET, Section 5.1, Figure 2)",
+    # Every fifth block of 32 updates; no multiple of more blocks divides the budget as finely.
+    config=dataclasses.replace(config, evaluator=dataclasses.replace(config.evaluator, period_updates=160)),
+    variants=(
+      method("uniform", "Uniform ER"),
+      method("sset", "SSET"),
+      method("reverse_sweep", "Reverse-sweep*"),
+    ),
+    budgets={
+      "paper": Budget(gradient_steps=20_000, seeds=30),
+      "quick": Budget(gradient_steps=4_800, seeds=4, change=_in_small_rooms),
+    },
+    panels=(
+      Panel("summed_q", "Q summed over all (s, a)"),
+      Panel("eval_return", "return of the greedy policy"),
+    ),
+    thresholds=(Threshold("eval_solved", 1.0, "the first evaluation that reaches the goal"),),
+    probes={"summed_q": "experiments.probes:summed_q"},
+  )
+
+
+def _in_small_rooms(config: RunConfig) -> RunConfig:
+  """Rooms of 3 x 3 cells, in which a random policy finds the goal sooner."""
+  environment = dataclasses.replace(config.environment, arguments={"room_size": 3, "time_limit": 200})
+  return dataclasses.replace(
+    config, environment=environment, actor=dataclasses.replace(config.actor, random_steps=5_000)
+  )

@@ -1,0 +1,92 @@
+"""The methods of the comparison: what each makes of a config's events and tables."""
+
+import dataclasses
+
+import pytest
+
+from configs import EventSpec, RunConfig, TableSpec, UserError, from_json, load_config, to_json
+from configs.baselines import BASELINES, apply_baseline
+
+THREE_ROOMS = load_config("three_rooms")
+
+
+def shares(config: RunConfig) -> dict[str, tuple[float, int]]:
+  """Table -> (probability, capacity)."""
+  return {table.name: (table.probability, config.replay.capacity_of(table)) for table in config.replay.all_tables}
+
+
+def with_replay(**changes: object) -> RunConfig:
+  return dataclasses.replace(THREE_ROOMS, replay=dataclasses.replace(THREE_ROOMS.replay, **changes))  # type: ignore[arg-type]
+
+
+def test_uniform_has_one_table_with_all_of_the_capacity_and_watches_the_goal():
+  config = apply_baseline(THREE_ROOMS, "uniform")
+  assert shares(config) == {"default": (1.0, 20_000)}
+  assert [(event.name, event.table) for event in config.events] == [("done", None)]
+  assert config.evaluator.solved_event == "done"
+
+
+def test_uniform_without_a_goal_event_has_no_events():
+  evaluator = dataclasses.replace(THREE_ROOMS.evaluator, solved_event="")
+  assert apply_baseline(dataclasses.replace(THREE_ROOMS, evaluator=evaluator), "uniform").events == ()
+
+
+def test_uniform_adds_up_capacities_that_tables_have_of_their_own_and_samples_uniformly():
+  config = with_replay(
+    default=TableSpec("default", 0.5, min_size=100, selector="lifo"),
+    tables=(TableSpec("at_gap", 0.2, capacity=500), TableSpec("done", 0.3, capacity=700)),
+  )
+  uniform = apply_baseline(config, "uniform")
+  assert shares(uniform) == {"default": (1.0, 10_000 + 500 + 700)}
+  assert uniform.replay.default.selector == "uniform"
+  assert uniform.replay.default.min_size == 100
+
+
+def test_sset_is_the_config_as_it_is():
+  assert apply_baseline(THREE_ROOMS, "sset") == THREE_ROOMS
+
+
+def test_reverse_sweep_gives_the_goal_what_all_events_had():
+  config = apply_baseline(THREE_ROOMS, "reverse_sweep")
+  assert shares(config) == {"default": (0.5, 10_000), "done": (0.5, 10_000)}
+  assert [(event.name, event.table, event.history) for event in config.events] == [("done", "done", 200)]
+
+
+def test_reverse_sweep_keeps_a_table_that_the_goal_shared_and_adds_up_capacities():
+  events = tuple(dataclasses.replace(event, table="all") for event in THREE_ROOMS.events)
+  extra = EventSpec("more", "environments.three_rooms:at_gap", 10)
+  tables = (TableSpec("all", 0.4, capacity=900), TableSpec("more", 0.1, capacity=100))
+  config = dataclasses.replace(
+    THREE_ROOMS, events=(*events, extra), replay=dataclasses.replace(THREE_ROOMS.replay, tables=tables)
+  )
+  swept = apply_baseline(config, "reverse_sweep")
+  assert shares(swept) == {"default": (0.5, 10_000), "all": (0.5, 1_000)}
+  assert [event.name for event in swept.events] == ["done"]
+
+
+def test_goal_only_is_reverse_sweep_with_the_events_step_alone():
+  config = apply_baseline(THREE_ROOMS, "goal_only")
+  assert config.replay == apply_baseline(THREE_ROOMS, "reverse_sweep").replay
+  assert [(event.name, event.history) for event in config.events] == [("done", 1)]
+
+
+@pytest.mark.parametrize("name", sorted(BASELINES))
+def test_every_method_changes_tables_and_events_alone_and_travels_as_json(name):
+  config = apply_baseline(THREE_ROOMS, name)
+  assert dataclasses.replace(config, events=THREE_ROOMS.events, replay=THREE_ROOMS.replay) == THREE_ROOMS
+  assert from_json(to_json(config)) == config
+
+
+@pytest.mark.parametrize(
+  ("name", "config", "sentence"),
+  [
+    ("unifrom", THREE_ROOMS, r"There is no method 'unifrom': did you mean 'uniform'\?"),
+    ("zzz", THREE_ROOMS, r"There is no method 'zzz': there are uniform, sset, reverse_sweep, goal_only\b"),
+    ("sset", RunConfig(), r"The config 'run' has no event tables for SSET: add events and their tables\."),
+    ("reverse_sweep", RunConfig(), r"The config 'run' has no goal event: name one that feeds a table in evaluator"),
+    ("goal_only", apply_baseline(THREE_ROOMS, "uniform"), r"The config 'three_rooms' has no goal event"),
+  ],
+)
+def test_what_cannot_be_applied_is_refused(name, config, sentence):
+  with pytest.raises(UserError, match=sentence):
+    apply_baseline(config, name)

@@ -1,0 +1,80 @@
+"""Experiments as they are declared."""
+
+import dataclasses
+
+import pytest
+
+from configs import UserError
+from environments import load_reference
+from experiments.definition import Panel, Threshold, Variant, environment_steps
+from experiments.jobs import plan
+from experiments.registry import EXPERIMENTS, find_budget, find_experiment
+from tests.experiments.tiny import CONFIG, make_experiment
+
+
+@pytest.mark.parametrize("name", sorted(EXPERIMENTS))
+def test_every_experiment_can_be_planned_at_every_budget(name):
+  experiment = find_experiment(name)
+  assert experiment.name == name
+  assert {"quick", "paper"} <= set(experiment.budgets)
+  assert experiment.reference in {variant.name for variant in experiment.variants}
+  for reference in experiment.probes.values():
+    load_reference(reference, "The probe")
+  for budget in experiment.budgets.values():
+    jobs = plan(experiment, experiment.variants, budget, seeds=1)
+    block, period = jobs[0].config.learner.updates_per_block, jobs[0].config.evaluator.period_updates
+    # So that all curves end at the budget.
+    assert (budget.gradient_steps % period, period % block) == (0, 0)
+
+
+def test_three_rooms_is_the_papers_figure():
+  experiment = find_experiment("three_rooms")
+  assert [variant.name for variant in experiment.variants] == ["uniform", "sset", "reverse_sweep"]
+  assert (experiment.budgets["paper"].gradient_steps, experiment.budgets["paper"].seeds) == (20_000, 30)
+  config = experiment.config_of(experiment.variants[1], experiment.budgets["paper"], seed=7)
+  assert (config.seed, config.environment_steps, config.environment.arguments) == (7, 201_000, {})
+  assert config.replay.environment_steps_per_update == 10
+
+
+def test_methods_are_chosen_by_name_and_baselines_that_it_does_not_have_by_itself_too():
+  experiment = make_experiment()
+  assert experiment.select([]) == experiment.variants
+  chosen = experiment.select(["goal_only", "sset", "sset"])
+  assert [(variant.name, variant.label) for variant in chosen] == [("goal_only", "goal only"), ("sset", "SSET")]
+
+
+def test_a_variant_may_be_any_change_of_the_config():
+  def half(config):
+    return dataclasses.replace(config, learner=dataclasses.replace(config.learner, learning_rate=5e-4))
+
+  experiment = make_experiment(variants=(Variant("half", "half the rate", half),))
+  (variant,) = experiment.select(["half"])
+  assert experiment.config_of(variant, experiment.budgets["quick"], 0).learner.learning_rate == 5e-4
+
+
+@pytest.mark.parametrize(
+  ("find", "sentence"),
+  [
+    (lambda: find_experiment("three_room"), r"There is no experiment 'three_room': did you mean 'three_rooms'\?"),
+    (lambda: find_experiment("zzz"), r"There is no experiment 'zzz': there are three_rooms"),
+    (lambda: find_budget(make_experiment(), "quik"), r"'tiny' has no budget 'quik': did you mean 'quick'\?"),
+    (lambda: make_experiment().select(["unifrom"]), r"'tiny' has no method 'unifrom': did you mean 'uniform'\?"),
+    (lambda: make_experiment().select(["zzz"]), r"'tiny' has no method 'zzz': there are uniform, sset"),
+  ],
+)
+def test_an_unknown_name_is_refused_with_the_nearest(find, sentence):
+  with pytest.raises(UserError, match=sentence):
+    find()
+
+
+def test_curves_that_nothing_measures_and_names_that_occur_twice_are_refused():
+  with pytest.raises(ValueError, match="no curve 'reutrn'"):
+    make_experiment(panels=(Panel("reutrn", "return"),))
+  with pytest.raises(ValueError, match="no curve 'solved'"):
+    make_experiment(thresholds=(Threshold("solved", 1, ""),))
+  with pytest.raises(ValueError, match="two variants of one name"):
+    make_experiment(variants=make_experiment().variants * 2)
+
+
+def test_environment_steps_are_those_of_an_inline_run():
+  assert environment_steps(CONFIG, 320) == 200 + 3200

@@ -1,0 +1,162 @@
+"""Whole experiments in real processes: what they leave, what is run again, and how they end."""
+
+import contextlib
+import csv
+import signal
+import threading
+import time
+
+import psutil
+import pytest
+from PIL import Image
+
+from configs import override
+from experiments.command import run_experiment
+from experiments.definition import Variant, method
+from experiments.jobs import plan, read_result, result_path
+from experiments.pool import Folder, run_jobs
+from tests.experiments.tiny import BUDGET, CONFIG, make_experiment
+from tests.launch.processes import INTERRUPT, KILL, START_SECONDS, alive, assert_all_gone, cli, wait_for
+
+pytestmark = pytest.mark.timeout(600)
+
+
+def run(experiment, folder, seeds=2, processes=2):
+  return run_experiment(
+    experiment, experiment.variants, BUDGET, seeds, processes, Folder(folder), "slipstream experiment tiny"
+  )
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+  """The folder of an experiment with two methods and two seeds that ran to its end."""
+  folder = tmp_path_factory.mktemp("tiny")
+  assert run(make_experiment(), folder) == 0
+  return folder
+
+
+def test_an_experiment_leaves_a_csv_of_all_curves(finished):
+  with (finished / "tiny.csv").open(newline="") as file:
+    rows = list(csv.DictReader(file))
+  assert list(rows[0]) == [
+    "method",
+    "seed",
+    "environment_steps",
+    "gradient_steps",
+    "eval_return",
+    "eval_length",
+    "eval_solved",
+    "summed_q",
+  ]
+  for name in ("uniform", "sset"):
+    for seed in ("0", "1"):
+      curve = [row for row in rows if (row["method"], row["seed"]) == (name, seed)]
+      assert [int(row["gradient_steps"]) for row in curve] == [64, 128, 192, 256, 320]
+      assert [int(row["environment_steps"]) for row in curve] == [840, 1480, 2120, 2760, 3400]
+      assert all(row["summed_q"] for row in curve)
+      assert all((row["eval_solved"] == "1") == (float(row["eval_return"]) > -9.9) for row in curve)
+  assert len(rows) == 20
+
+
+def test_an_experiment_leaves_a_picture_and_a_table_and_no_work(finished):
+  with Image.open(finished / "tiny.png") as picture:
+    assert picture.size[0] > 1000
+    # Both methods' colours are there.
+    assert {(0, 0, 0), (0, 0x72, 0xB2)} <= {colour for _, colour in picture.convert("RGB").getcolors(1 << 24) or ()}
+  table = (finished / "tiny.md").read_text()
+  assert "| Uniform ER | " in table
+  assert "| SSET | " in table
+  assert "slipstream experiment tiny" in table
+  assert sorted(path.name for path in finished.iterdir()) == ["runs", "tiny.csv", "tiny.md", "tiny.png"]
+  assert len(list((finished / "runs").iterdir())) == 4
+
+
+def test_what_is_done_is_not_run_again_and_a_changed_config_is_not_mixed_in(finished, capsys):
+  before = {path: path.stat().st_mtime_ns for path in (finished / "runs").iterdir()}
+  assert run(make_experiment(), finished) == 0
+  assert {path: path.stat().st_mtime_ns for path in (finished / "runs").iterdir()} == before
+  assert "4 runs, 4 of them done before" in capsys.readouterr().out
+
+  changed = make_experiment(override(CONFIG, {"learner.learning_rate": "0.01"}), variants=(method("sset", "SSET"),))
+  assert run(changed, finished, seeds=1) == 0
+  after = set((finished / "runs").iterdir())
+  assert len(after - set(before)) == 1
+  with (finished / "tiny.csv").open() as file:
+    assert len(file.readlines()) == 1 + 5
+
+
+def test_a_run_that_fails_says_why_and_the_others_go_on(tmp_path, capsys):
+  def in_a_world_that_is_not_there(config):
+    return override(config, {"environment.name": "three_roms"})
+
+  variants = (Variant("lost", "lost", in_a_world_that_is_not_there), method("uniform"))
+  assert run(make_experiment(variants=variants), tmp_path, seeds=1) == 1
+  output = capsys.readouterr().out
+  assert "lost, seed 0, failed: There is no environment 'three_roms': did you mean 'three_rooms'?" in output
+  assert "1 of 2 runs failed" in output
+  assert "slipstream experiment tiny" in output
+  with (tmp_path / "tiny.csv").open(newline="") as file:
+    assert {row["method"] for row in csv.DictReader(file)} == {"uniform"}
+  # The log of the run that failed stays.
+  assert len(list((tmp_path / "work").glob("lost-0-*/logs/output"))) == 1
+
+
+def test_a_killed_run_is_reported_and_starts_anew_the_next_time(tmp_path):
+  folder = Folder(tmp_path)
+  experiment = make_experiment(variants=(method("uniform"),))
+  victim, other = plan(experiment, experiment.variants, BUDGET, seeds=2)
+
+  def kill(progress):
+    if progress.fractions.get(victim.stem):
+      for child in psutil.Process().children():
+        with contextlib.suppress(psutil.NoSuchProcess):
+          if any(victim.stem in word for word in child.cmdline()):
+            child.kill()
+
+  stop = threading.Event()
+  failed = run_jobs([victim, other], folder, 2, stop, kill, lambda job, sentence: None)
+  assert [(run.job, "code -9" in run.sentence) for run in failed] == [(victim, True)]
+  assert folder.done(other)
+  assert not folder.done(victim)
+  (folder.work / victim.stem / "left").touch()
+  assert run_jobs([victim], folder, 2, stop, lambda progress: None, lambda job, sentence: None) == []
+  result = read_result(result_path(folder.results, victim), victim)
+  assert result is not None
+  assert result.column("gradient_steps")[0] == 64
+  assert not folder.work.exists()
+
+
+def _under_way(command, folder):
+  """The processes of two runs, once both have taken steps."""
+  wait_for(lambda: len(list(folder.glob("work/*/status.json"))) == 2, START_SECONDS, "two runs")
+  return [child.pid for child in command.children()]
+
+
+def test_an_interrupt_ends_all_runs_and_says_how_to_go_on(tmp_path):
+  folder = tmp_path / "out"
+  with cli(tmp_path, "log", "experiment", "three_rooms", "--jobs=2", f"--out={folder}") as command:
+    pids = _under_way(command, folder)
+    assert len(pids) >= 2
+    began = time.monotonic()
+    command.send(INTERRUPT)
+    assert command.wait(10) == 130
+    assert time.monotonic() - began < 5
+    assert_all_gone(pids, timeout=1)
+  said = command.output().strip().splitlines()[-1]
+  assert "Interrupted: 0 of 12 runs are done and kept. Go on with: slipstream experiment three_rooms" in said
+  assert f"--jobs=2 --out={folder}" in said
+  assert list(folder.glob("work/*")) == []
+
+
+def test_runs_end_by_themselves_when_the_command_is_killed(tmp_path):
+  folder = tmp_path / "out"
+  with cli(tmp_path, "log", "experiment", "three_rooms", "--jobs=2", f"--out={folder}") as command:
+    pids = _under_way(command, folder)
+    command.send(KILL)
+    command.wait(10)
+    try:
+      assert_all_gone(pids, timeout=20)
+    finally:
+      for pid in filter(alive, pids):
+        psutil.Process(pid).send_signal(signal.SIGKILL)
+  assert list(folder.glob("runs/*")) == []
