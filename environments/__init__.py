@@ -1,5 +1,6 @@
 """The worlds, the event conditions that belong to them, and their way into the run."""
 
+from environments.conditions import And, EpisodeEnd, Held, Info, Not, Or, Region, Rising, Then, Threshold
 from environments.event_environment import EventEnvironment, make_environment_spec
 from environments.events import Condition, EventMonitor, EventStep, load_reference
 from environments.factory import BUILT_IN, make, make_event_environment
@@ -8,12 +9,22 @@ from environments.timestep import EventTimeStep
 
 __all__ = [
   "BUILT_IN",
+  "And",
   "Condition",
+  "EpisodeEnd",
   "EventEnvironment",
   "EventMonitor",
   "EventStep",
   "EventTimeStep",
+  "Held",
+  "Info",
+  "Not",
+  "Or",
+  "Region",
+  "Rising",
+  "Then",
   "ThreeRooms",
+  "Threshold",
   "load_reference",
   "make",
   "make_environment_spec",
