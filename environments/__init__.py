@@ -4,6 +4,8 @@ from environments.conditions import And, EpisodeEnd, Held, Info, Not, Or, Region
 from environments.event_environment import EventEnvironment, make_environment_spec
 from environments.events import Condition, EventMonitor, EventStep, load_reference
 from environments.factory import BUILT_IN, make, make_event_environment
+from environments.potentials import paper_potentials
+from environments.shaping import Potential, Shaping, make_potential, shaping_reward
 from environments.three_rooms import ThreeRooms
 from environments.timestep import EventTimeStep
 
@@ -20,8 +22,10 @@ __all__ = [
   "Info",
   "Not",
   "Or",
+  "Potential",
   "Region",
   "Rising",
+  "Shaping",
   "Then",
   "ThreeRooms",
   "Threshold",
@@ -29,4 +33,7 @@ __all__ = [
   "make",
   "make_environment_spec",
   "make_event_environment",
+  "make_potential",
+  "paper_potentials",
+  "shaping_reward",
 ]

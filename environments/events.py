@@ -172,23 +172,29 @@ def as_bool(fired: Any, what: str) -> bool:
 
 
 def make_condition(reference: str, arguments: Mapping[str, Any], what: str) -> Condition:
-  """The condition that a reference and its arguments make: an instance of a class, or a function with its arguments bound.
+  """The condition that a reference and its arguments make; see `make_callable`."""
+  return make_callable(reference, arguments, what, ("a step",))
+
+
+def make_callable(reference: str, arguments: Mapping[str, Any], what: str, takes: Sequence[str]) -> Callable[..., Any]:
+  """What a reference and its arguments make: an instance of a class, or a function with its arguments bound.
 
   Args:
     reference: `module:name`.
-    arguments: for the class, or for the function beside the step.
+    arguments: for the class, or for the function beside those that it will be called with.
     what: what it is to the user, the beginning of the sentence when it cannot be made: "The condition of event 'x'".
+    takes: what it will be called with, for that sentence: ("a step",).
 
   Raises:
-    UserError: it cannot be loaded, does not take its arguments, or cannot be called with a step.
+    UserError: it cannot be loaded, does not take its arguments, or cannot be called.
   """
   target = load_reference(reference, what)
   named = f"{what}, {reference!r},"
   if inspect.isclass(target):
-    condition = _instantiate(target, arguments, named)
-    _check_takes_a_step(condition, {}, named)
-    return condition
-  _check_takes_a_step(target, arguments, named)
+    made = _instantiate(target, arguments, named, takes)
+    _check_takes(made, {}, named, takes)
+    return made
+  _check_takes(target, arguments, named, takes)
   return functools.partial(target, **arguments) if arguments else target
 
 
@@ -198,27 +204,30 @@ def _load_event(spec: EventSpec, bit: int) -> _Event:
   return _Event(spec.name, bit, condition, reset if callable(reset) else None)
 
 
-def _instantiate(cls: Callable[..., Any], arguments: Mapping[str, Any], named: str) -> Condition:
+def _instantiate(
+  cls: Callable[..., Any], arguments: Mapping[str, Any], named: str, takes: Sequence[str]
+) -> Callable[..., Any]:
   try:
-    condition = cls(**arguments)
+    made = cls(**arguments)
   except UserError as error:
     raise UserError(f"{named} cannot be made: {error}") from error
   except Exception as error:  # The class is the user's.
     raise UserError(
       f"{named} cannot be made with the arguments {dict(arguments)} ({type(error).__name__}: {error}): change them."
     ) from error
-  if not callable(condition):
-    raise UserError(f"{named} is a class without __call__: give it one that takes a step.")
-  return condition
+  if not callable(made):
+    raise UserError(f"{named} is a class without __call__: give it one that takes {' and '.join(takes)}.")
+  called: Callable[..., Any] = made
+  return called
 
 
-def _check_takes_a_step(condition: Condition, arguments: Mapping[str, Any], named: str) -> None:
+def _check_takes(function: Callable[..., Any], arguments: Mapping[str, Any], named: str, takes: Sequence[str]) -> None:
   try:
-    signature = inspect.signature(condition)
-  except ValueError:  # Some callables written in C do not tell; they are found out at the first step.
+    signature = inspect.signature(function)
+  except ValueError:  # Some callables written in C do not tell; they are found out at the first call.
     return
   try:
-    signature.bind(None, **arguments)
+    signature.bind(*(None for _ in takes), **arguments)
   except TypeError as error:
-    taken = f"a step and the arguments {dict(arguments)}" if arguments else "a step"
+    taken = " and ".join([*takes, *([f"the arguments {dict(arguments)}"] if arguments else [])])
     raise UserError(f"{named} cannot be called with {taken} ({error}): change one.") from error

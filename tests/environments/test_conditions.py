@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slipstream
@@ -294,6 +294,7 @@ def oracle(tree: Tree, episode: Sequence[Mapping[str, bool]], truncated: bool) -
   return [value and ended and t == len(episode) - 1 for t, value in enumerate(inner)]
 
 
+@settings(deadline=None)
 @given(trees, st.lists(st.tuples(traces, st.booleans()), min_size=1, max_size=3))
 def test_any_condition_fires_where_the_oracle_says_in_every_episode(tree, episodes):
   monitor = make_monitor(tree["condition"].partition(":")[2], **tree["arguments"])

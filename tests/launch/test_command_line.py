@@ -49,6 +49,9 @@ def mistake(capsys, *arguments: str) -> str:
     ("events.done.condition=no_such_module:done", "no_such_module"),
     ("environment.name=three_roms", "did you mean 'three_rooms'"),
     ("environment.arguments.room_sise=3", "did you mean 'room_size'"),
+    ("environment.potential=environments.potentials:AtCell", "did you mean 'AtCells'?"),
+    ("environment.potential=environments.potentials:AtCells", "missing 1 required positional argument: 'cells'"),
+    ("environment.potential=environments.three_rooms:at_gap", "cannot be called with an observation and an info"),
     ("replay.capacity=1000000000000", "lower replay.capacity"),
   ],
 )
