@@ -136,7 +136,8 @@ class EventTableAdder(base.Adder):
     if self._observation is None:
       raise ValueError("add_first must be called before add")
     next_observation = np.asarray(next_timestep.observation)
-    self._extend_open(float(next_timestep.reward), float(next_timestep.discount))
+    reward = float(next_timestep.reward) + next_timestep.shaping
+    self._extend_open(reward, float(next_timestep.discount))
     self._open.append(
       _OpenStep(
         values={
@@ -147,7 +148,7 @@ class EventTableAdder(base.Adder):
           "step": self._step,
           "policy_version": extras["policy_version"] if extras else 0,
         },
-        reward=float(next_timestep.reward),
+        reward=reward,
         discount=float(next_timestep.discount),
         steps=1,
       )

@@ -78,7 +78,7 @@ class RolloutWorker:
     self._stop = stop
     self._episodes = connection.writer()
     seeds = [int(value) for value in np.random.SeedSequence(seed).generate_state(2 * config.actor.environments)]
-    environments = [make_event_environment(config, seed=s) for s in seeds[: config.actor.environments]]
+    environments = [make_event_environment(config, seed=s, shaped=True) for s in seeds[: config.actor.environments]]
     spec = make_environment_spec(environments[0])
     codec = layout.make_row_codec(spec)
     manifest.check_codec(codec)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 from configs.errors import UserError
-from configs.specs import MAX_EVENTS, EventSpec, TableSpec, check_name
+from configs.specs import MAX_EVENTS, EventSpec, TableSpec, check_name, is_reference
 
 Algorithm = Literal["ddqn"]
 BiasCorrection = Literal["none", "counts", "priority_sum", "balance"]
@@ -43,13 +43,27 @@ class EnvironmentConfig:
   Attributes:
     name: a name of `environments.make` ("three_rooms"), a gymnasium id ("CartPole-v1"), or `module:function` of a factory.
     arguments: its keyword arguments, JSON values.
+    potential: `module:name` of phi, for potential-based shaping: the learner gets r + gamma phi(s') - phi(s), where gamma is
+      `learner.discount`. Empty for none. See `environments.shaping`; returns that are reported are never shaped.
+    potential_arguments: keyword arguments of its class (or function), JSON values.
   """
 
   name: str = "three_rooms"
   arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  potential: str = ""
+  potential_arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
   def __post_init__(self) -> None:
     _require(bool(self.name), "environment.name is empty: name an environment, a gymnasium id or 'module:function'.")
+    _require(
+      not self.potential or is_reference(self.potential),
+      f"environment.potential is {self.potential!r}: write it as 'module:name', for example "
+      "'environments.potentials:AtCells', or leave it empty.",
+    )
+    _require(
+      bool(self.potential) or not self.potential_arguments,
+      f"environment.potential_arguments are {dict(self.potential_arguments)} and there is no potential: name one.",
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -177,8 +177,8 @@ def _set(data: dict[str, Any], path: str, text: str) -> None:
 
 
 def _is_free_form(parents: list[str]) -> bool:
-  # The keyword arguments of an environment or a condition are the user's: any name may be added.
-  return bool(parents) and parents[-1] == "arguments"
+  # The keyword arguments of an environment, a condition or a potential are the user's: any name may be added.
+  return bool(parents) and parents[-1] in ("arguments", "potential_arguments")
 
 
 def _position(node: list[Any], key: str) -> int:

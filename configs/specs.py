@@ -17,6 +17,11 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
+def is_reference(text: str) -> bool:
+  """Whether `text` has the form `module:name`."""
+  return _REFERENCE.fullmatch(text) is not None
+
+
 def check_name(kind: str, name: str) -> None:
   """Raises `UserError` unless `name` can name a table, an event or a run."""
   if not _NAME.fullmatch(name):
@@ -46,7 +51,7 @@ class EventSpec:
 
   def __post_init__(self) -> None:
     check_name("Event", self.name)
-    if not _REFERENCE.fullmatch(self.condition):
+    if not is_reference(self.condition):
       raise UserError(
         f"Event {self.name!r} has the condition {self.condition!r}: write it as 'module:function', for example "
         "'environments.three_rooms:at_gap'."

@@ -13,6 +13,7 @@ from gymnasium import spaces
 
 from configs import EventSpec, UserError
 from environments.events import EventMonitor, EventStep
+from environments.shaping import Shaping
 from environments.timestep import EventTimeStep
 
 make_environment_spec = specs.make_environment_spec
@@ -22,25 +23,33 @@ _ENDS = np.float32(0.0)
 
 
 class EventEnvironment(dm_env.Environment):
-  """Steps a gymnasium environment by dm_env's rules and evaluates events at each step.
+  """Steps a gymnasium environment by dm_env's rules, evaluates events at each step, and shapes rewards if it is told to.
 
   As dm_env has it, `step` after the end of an episode (or before the first `reset`) starts an episode and ignores its
   action. Rewards and observations are passed on as they are, NaN included: the adder is the one who looks at them.
   """
 
-  def __init__(self, gym_env: gymnasium.Env[Any, Any], events: Sequence[EventSpec] = (), seed: int | None = None):
+  def __init__(
+    self,
+    gym_env: gymnasium.Env[Any, Any],
+    events: Sequence[EventSpec] = (),
+    seed: int | None = None,
+    shaping: Shaping | None = None,
+  ):
     """Wraps `gym_env`, which it owns from here on.
 
     Args:
       gym_env: the environment.
       events: in the order of their bits.
       seed: for the first reset and for the action space; later episodes go on with the environment's own generator.
+      shaping: of the rewards that the learner gets; None for none.
 
     Raises:
       UserError: a space is of a kind that cannot be stored, or an event cannot be loaded.
     """
     self.gym_env = gym_env
     self._monitor = EventMonitor(events)
+    self._shaping = shaping
     self._observation_spec = _observation_spec(gym_env.observation_space)
     self._action_spec = _action_spec(gym_env.action_space)
     self._to_gym_action = _action_converter(gym_env.action_space)
@@ -52,18 +61,20 @@ class EventEnvironment(dm_env.Environment):
 
   def reset(self) -> EventTimeStep:
     """Starts an episode."""
-    observation, _ = self.gym_env.reset(seed=self._seed)
+    observation, info = self.gym_env.reset(seed=self._seed)
     self._seed = None
     self._monitor.reset()
     self._needs_reset = False
     self._observation = self._convert(observation)
+    if self._shaping is not None:
+      self._shaping.reset(self._observation, info)
     return EventTimeStep(dm_env.StepType.FIRST, None, None, self._observation)
 
   def step(self, action: Any) -> EventTimeStep:
     """Takes an action of `action_spec()`.
 
     Raises:
-      UserError: the environment's reward is not a number, or an event's condition failed.
+      UserError: the environment's reward is not a number, or an event's condition or the potential failed.
     """
     if self._needs_reset:
       return self.reset()
@@ -74,6 +85,7 @@ class EventEnvironment(dm_env.Environment):
     reward = raw_reward if type(raw_reward) is float else _real_number(raw_reward)
     last, observation = self._observation, self._convert(raw_observation)
     events = self._monitor(EventStep(last, gym_action, reward, observation, info, terminated, truncated))
+    shaping = 0.0 if self._shaping is None else self._shaping(observation, info, terminated)
     self._observation = observation
     self._needs_reset = terminated or truncated
     return EventTimeStep(
@@ -84,6 +96,7 @@ class EventEnvironment(dm_env.Environment):
       events,
       terminated,
       truncated,
+      shaping,
     )
 
   def observation_spec(self) -> specs.Array:

@@ -143,9 +143,11 @@ class EventMonitor:
     for event in self._events:
       try:
         fired = event.condition(step)
+      except UserError as error:
+        raise UserError(f"The condition of event {event.name!r} failed: {error}") from error
       except Exception as error:  # The condition is the user's.
         raise UserError(f"{_failure(event.name, 'condition', error)}: mend it.") from error
-      if fired is True or (fired is not False and _as_bool(event.name, fired)):
+      if fired is True or (fired is not False and as_bool(fired, f"The condition of event {event.name!r}")):
         mask |= event.bit
     return mask
 
@@ -154,46 +156,78 @@ def _failure(name: str, part: str, error: Exception) -> str:
   return f"The {part} of event {name!r} raised {type(error).__name__} ({error})"
 
 
-def _as_bool(name: str, fired: Any) -> bool:
-  if isinstance(fired, np.bool_):
+def as_bool(fired: Any, what: str) -> bool:
+  """What a condition returned, as a bool.
+
+  Args:
+    fired: a bool of Python or of numpy.
+    what: who returned it, the beginning of the sentence when it is something else: "The condition of event 'x'".
+
+  Raises:
+    UserError: it is something else.
+  """
+  if isinstance(fired, (bool, np.bool_)):
     return bool(fired)
-  kind = type(fired).__name__
-  raise UserError(f"The condition of event {name!r} returned a {kind} ({fired!r}): it must return True or False.")
+  raise UserError(f"{what} returned a {type(fired).__name__} ({fired!r}): it must return True or False.")
+
+
+def make_condition(reference: str, arguments: Mapping[str, Any], what: str) -> Condition:
+  """The condition that a reference and its arguments make; see `make_callable`."""
+  return make_callable(reference, arguments, what, ("a step",))
+
+
+def make_callable(reference: str, arguments: Mapping[str, Any], what: str, takes: Sequence[str]) -> Callable[..., Any]:
+  """What a reference and its arguments make: an instance of a class, or a function with its arguments bound.
+
+  Args:
+    reference: `module:name`.
+    arguments: for the class, or for the function beside those that it will be called with.
+    what: what it is to the user, the beginning of the sentence when it cannot be made: "The condition of event 'x'".
+    takes: what it will be called with, for that sentence: ("a step",).
+
+  Raises:
+    UserError: it cannot be loaded, does not take its arguments, or cannot be called.
+  """
+  target = load_reference(reference, what)
+  named = f"{what}, {reference!r},"
+  if inspect.isclass(target):
+    made = _instantiate(target, arguments, named, takes)
+    _check_takes(made, {}, named, takes)
+    return made
+  _check_takes(target, arguments, named, takes)
+  return functools.partial(target, **arguments) if arguments else target
 
 
 def _load_event(spec: EventSpec, bit: int) -> _Event:
-  what = f"The condition of event {spec.name!r}"
-  target = load_reference(spec.condition, what)
-  if inspect.isclass(target):
-    condition = _instantiate(target, spec, what)
-    _check_takes_a_step(condition, {}, spec, what)
-  else:
-    _check_takes_a_step(target, spec.arguments, spec, what)
-    condition = functools.partial(target, **spec.arguments) if spec.arguments else target
+  condition = make_condition(spec.condition, spec.arguments, f"The condition of event {spec.name!r}")
   reset = getattr(condition, "reset", None)
   return _Event(spec.name, bit, condition, reset if callable(reset) else None)
 
 
-def _instantiate(cls: Callable[..., Any], spec: EventSpec, what: str) -> Any:
+def _instantiate(
+  cls: Callable[..., Any], arguments: Mapping[str, Any], named: str, takes: Sequence[str]
+) -> Callable[..., Any]:
   try:
-    condition = cls(**spec.arguments)
+    made = cls(**arguments)
+  except UserError as error:
+    raise UserError(f"{named} cannot be made: {error}") from error
   except Exception as error:  # The class is the user's.
     raise UserError(
-      f"{what}, {spec.condition!r}, cannot be made with the arguments {dict(spec.arguments)} "
-      f"({type(error).__name__}: {error}): change them."
+      f"{named} cannot be made with the arguments {dict(arguments)} ({type(error).__name__}: {error}): change them."
     ) from error
-  if not callable(condition):
-    raise UserError(f"{what}, {spec.condition!r}, is a class without __call__: give it one that takes a step.")
-  return condition
+  if not callable(made):
+    raise UserError(f"{named} is a class without __call__: give it one that takes {' and '.join(takes)}.")
+  called: Callable[..., Any] = made
+  return called
 
 
-def _check_takes_a_step(condition: Condition, arguments: Mapping[str, Any], spec: EventSpec, what: str) -> None:
+def _check_takes(function: Callable[..., Any], arguments: Mapping[str, Any], named: str, takes: Sequence[str]) -> None:
   try:
-    signature = inspect.signature(condition)
-  except ValueError:  # Some callables written in C do not tell; they are found out at the first step.
+    signature = inspect.signature(function)
+  except ValueError:  # Some callables written in C do not tell; they are found out at the first call.
     return
   try:
-    signature.bind(None, **arguments)
+    signature.bind(*(None for _ in takes), **arguments)
   except TypeError as error:
-    taken = f"a step and the arguments {dict(arguments)}" if arguments else "a step"
-    raise UserError(f"{what}, {spec.condition!r}, cannot be called with {taken} ({error}): change one.") from error
+    taken = " and ".join([*takes, *([f"the arguments {dict(arguments)}"] if arguments else [])])
+    raise UserError(f"{named} cannot be called with {taken} ({error}): change one.") from error

@@ -11,6 +11,7 @@ import gymnasium
 from configs import EnvironmentConfig, RunConfig, UserError
 from environments.event_environment import EventEnvironment
 from environments.events import load_reference
+from environments.shaping import Shaping, make_potential
 from environments.three_rooms import ThreeRooms
 
 BUILT_IN: Mapping[str, Callable[..., gymnasium.Env[Any, Any]]] = {
@@ -43,13 +44,25 @@ def make(config: EnvironmentConfig, render: bool = False) -> gymnasium.Env[Any, 
   return env
 
 
-def make_event_environment(config: RunConfig, seed: int | None = None, render: bool = False) -> EventEnvironment:
+def make_event_environment(
+  config: RunConfig, seed: int | None = None, render: bool = False, shaped: bool = False
+) -> EventEnvironment:
   """The run's environment with the run's events, as a dm_env environment.
 
+  Args:
+    config: of the run.
+    seed: of the environment.
+    render: whether pictures will be asked of it.
+    shaped: whether its steps tell the config's shaping: for those that write transitions, and not for evaluators.
+
   Raises:
-    UserError: the environment or an event cannot be made.
+    UserError: the environment, an event or the potential cannot be made.
   """
-  return EventEnvironment(make(config.environment, render), config.events, seed)
+  shaping = None
+  if shaped and config.environment.potential:
+    potential = make_potential(config.environment.potential, config.environment.potential_arguments)
+    shaping = Shaping(potential, config.learner.discount)
+  return EventEnvironment(make(config.environment, render), config.events, seed, shaping)
 
 
 def _call(function: Callable[..., Any], config: EnvironmentConfig, render: bool) -> Any:

@@ -10,13 +10,15 @@ class EventTimeStep(NamedTuple):
 
   Attributes:
     step_type: FIRST, MID or LAST.
-    reward: float32 scalar; None at the first step of an episode.
+    reward: float32 scalar, the environment's own; None at the first step of an episode.
     discount: float32 scalar, 0 where the episode terminated and 1 elsewhere, also where it was truncated; None at the
       first step.
     observation: as `observation_spec()` says.
     events: bit mask of the events that the transition to this step fired; bit i is event i of the config.
     terminated: the episode ended here by the rules of the world.
     truncated: the episode was cut off here, for example by a time limit.
+    shaping: what potential-based shaping adds to `reward` for the learner, and for nobody else: returns that are reported
+      and conditions of events know the reward alone. See `environments.shaping`.
   """
 
   step_type: dm_env.StepType
@@ -26,6 +28,7 @@ class EventTimeStep(NamedTuple):
   events: int = 0
   terminated: bool = False
   truncated: bool = False
+  shaping: float = 0.0
 
   def first(self) -> bool:
     """Whether an episode starts here."""

@@ -31,9 +31,9 @@ def row_codec(config: RunConfig) -> RowCodec:
   """The row layout of a run, from its environment.
 
   Raises:
-    UserError: the environment or an event cannot be made.
+    UserError: the environment, an event or the potential cannot be made.
   """
-  environment = make_event_environment(config)
+  environment = make_event_environment(config, shaped=True)
   try:
     return make_row_codec(make_environment_spec(environment))
   finally:

@@ -18,8 +18,18 @@ if TYPE_CHECKING:
   from configs import UserError as UserError
   from configs import load_config as load_config
   from configs import override as override
+  from environments import And as And
+  from environments import EpisodeEnd as EpisodeEnd
   from environments import EventStep as EventStep
+  from environments import Held as Held
+  from environments import Info as Info
+  from environments import Not as Not
+  from environments import Or as Or
+  from environments import Region as Region
+  from environments import Rising as Rising
+  from environments import Then as Then
   from environments import ThreeRooms as ThreeRooms
+  from environments import Threshold as Threshold
   from launch.attach import attach as attach
   from launch.finish import Outcome as Outcome
   from launch.train import train as train
@@ -27,19 +37,29 @@ if TYPE_CHECKING:
 # Where each name is; imported when first asked for, so that an environment that only needs EventStep stays light.
 _MODULES = {
   "ActorConfig": "configs",
+  "And": "environments",
   "CagradConfig": "configs",
   "EnvironmentConfig": "configs",
+  "EpisodeEnd": "environments",
   "EvaluatorConfig": "configs",
   "EventSpec": "configs",
   "EventStep": "environments",
+  "Held": "environments",
+  "Info": "environments",
   "LearnerConfig": "configs",
   "NetworkConfig": "configs",
-  "PriorityConfig": "configs",
+  "Not": "environments",
+  "Or": "environments",
   "Outcome": "launch.finish",
+  "PriorityConfig": "configs",
+  "Region": "environments",
   "ReplayConfig": "configs",
+  "Rising": "environments",
   "RunConfig": "configs",
   "TableSpec": "configs",
+  "Then": "environments",
   "ThreeRooms": "environments",
+  "Threshold": "environments",
   "UserError": "configs",
   "attach": "launch.attach",
   "load_config": "configs",

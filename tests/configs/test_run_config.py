@@ -77,6 +77,14 @@ def test_an_evaluator_has_a_goal_when_it_has_an_event_or_a_return_to_reach():
   ("make", "sentence"),
   [
     (lambda: EnvironmentConfig(""), r"environment\.name is empty: name an environment"),
+    (
+      lambda: EnvironmentConfig(potential="gap"),
+      r"environment\.potential is 'gap': write it as 'module:name', for example .*AtCells', or leave it empty\.$",
+    ),
+    (
+      lambda: EnvironmentConfig(potential_arguments={"cells": []}),
+      r"environment\.potential_arguments are {'cells': \[\]} and there is no potential: name one\.$",
+    ),
     (lambda: make_replay(capacity=0), r"replay\.capacity is 0: it must be a finite number above 0\."),
     (lambda: make_replay(checkpoint_period_seconds=-1), r"replay\.checkpoint_period_seconds is -1: it must be"),
     (lambda: make_replay(insert_tolerance_steps=0), r"replay\.insert_tolerance_steps is 0"),

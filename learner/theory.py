@@ -1,0 +1,130 @@
+"""What the SSET paper proves about event tables, as a calculator (Appendix A.1).
+
+Symbols: eta, the share of a batch that comes from all event tables together; tau, the length of the histories in steps; n, the
+number of event tables, which share eta equally; mu, an upper bound of the share of all transitions at which one event
+occurs.
+"""
+
+import dataclasses
+import math
+
+from configs import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+  """One set-up of event tables; for what the symbols mean see the module.
+
+  Attributes:
+    eta: in (0, 1).
+    tau: in steps, at least 1.
+    events: n, at least 1.
+    mu: in (0, 1).
+  """
+
+  eta: float
+  tau: float
+  events: int
+  mu: float
+
+  def __post_init__(self) -> None:
+    if not 0 < self.eta < 1:
+      raise UserError(f"eta is {self.eta:g}: it is the share of all event tables together, above 0 and below 1.")
+    if not (math.isfinite(self.tau) and self.tau >= 1):
+      raise UserError(f"tau is {self.tau:g}: it is the length of a history in steps, at least 1.")
+    if self.events < 1:
+      raise UserError(f"events is {self.events}: there must be at least 1 event table.")
+    if not 0 < self.mu < 1:
+      raise UserError(f"mu is {self.mu:g}: it is the share of the steps at which an event occurs, above 0 and below 1.")
+
+
+@dataclasses.dataclass(frozen=True)
+class Guarantee:
+  """What follows for a set-up.
+
+  Attributes:
+    m: Eq. 8. The paper's statements hold for m >= 0 and say nothing below.
+    over_sampling: Lemma 1, (1 - eta)^-m: every transition in an event table is drawn at least so many times as often as
+      without event tables; None where m < 0.
+    sample_share: Theorem 1, (1 - eta)^(2m): the share of the samples that target Q-learning needs with event tables, for the
+      states whose optimal trajectories lie in them; None where m < 0.
+    longest_history: the tau at which m is 0, 1 / (n mu), in steps: with longer histories nothing is proven.
+  """
+
+  m: float
+  over_sampling: float | None
+  sample_share: float | None
+  longest_history: float
+
+
+def guarantee(setting: Setting) -> Guarantee:
+  """Eq. 8, Lemma 1 and Theorem 1 for a set-up."""
+  m = exponent(setting)
+  return Guarantee(
+    m=m,
+    over_sampling=(1 - setting.eta) ** -m if m >= 0 else None,
+    sample_share=(1 - setting.eta) ** (2 * m) if m >= 0 else None,
+    longest_history=1 / (setting.events * setting.mu),
+  )
+
+
+def exponent(setting: Setting) -> float:
+  """m of Eq. 8: W_0(a ln a / (n tau mu)) / ln a - 1 with a = 1 / (1 - eta).
+
+  It is the m at which the condition of Lemma 1 holds with equality, tau = (1 - eta)^m / ((m + 1) n mu). It is above -1, and
+  at least 0 where n tau mu <= 1.
+  """
+  log_a = -math.log1p(-setting.eta)
+  log_z = log_a + math.log(log_a) - math.log(setting.events * setting.tau * setting.mu)
+  return lambert_w_of_exp(log_z) / log_a - 1
+
+
+def history_bound(eta: float, m: float, events: int, mu: float) -> float:
+  """The condition of Lemma 1: the longest tau, in steps, for which it holds with this m > -1."""
+  return (1 - eta) ** m / ((m + 1) * events * mu)
+
+
+def lambert_w_of_exp(x: float) -> float:
+  """W_0(e^x): the w > 0 for which w + ln w = x.
+
+  Of the logarithm, so that no argument overflows. Newton's method on w + ln w, which is concave: from a start below the root
+  every iterate is larger than the last and none goes past it.
+  """
+  if x < -40:
+    return math.exp(x)  # W_0(z) = z - z^2 + ..., z to rounding.
+  w = 1 / (1 + math.exp(-x))  # z / (1 + z) <= W_0(z).
+  for _ in range(100):
+    following = w * (1 + x - math.log(w)) / (1 + w)
+    if following <= w * (1 + 1e-15):
+      break
+    w = following
+  return w
+
+
+def monolithic_samples(gamma: float, accuracy: float, rarest: float, commonest: float) -> float:
+  """The bound of Prop. 1 (Li et al. 2022) on the samples that target Q-learning needs without event tables.
+
+  832 gamma^2 / ((1 - gamma)^5 eps^2) * ln(4 / ((1 - gamma) eps)) * L / c^3, for rewards in [0, 1].
+
+  Args:
+    gamma: discount, in (0, 1).
+    accuracy: eps, how far Q may be from Q*.
+    rarest: c, the least probability with which a state-action pair is drawn.
+    commonest: L, the greatest.
+
+  Raises:
+    UserError: a value is out of its range.
+  """
+  if not 0 < gamma < 1:
+    raise UserError(f"gamma is {gamma:g}: it is the discount, above 0 and below 1.")
+  if not 0 < accuracy < 1 / (1 - gamma):
+    raise UserError(
+      f"accuracy is {accuracy:g}: it must be above 0 and below {1 / (1 - gamma):g}, the largest value with rewards up to 1."
+    )
+  if not 0 < rarest <= commonest <= 1:
+    raise UserError(
+      f"rarest is {rarest:g} and commonest {commonest:g}: they are the least and the greatest probability of a "
+      "state-action pair, so 0 < rarest <= commonest <= 1."
+    )
+  logarithm = math.log(4 / ((1 - gamma) * accuracy))
+  return 832 * gamma**2 / ((1 - gamma) ** 5 * accuracy**2) * logarithm * commonest / rarest**3
