@@ -9,15 +9,20 @@ import difflib
 from collections.abc import Callable, Mapping, Sequence
 
 from configs.errors import UserError
-from configs.run import RunConfig
+from configs.run import CagradConfig, RunConfig
 from configs.specs import EventSpec, TableSpec
+
+# Of `cagrad`, where the config has none of its own; the paper compares several (Section 5.7).
+_CAGRAD_COEFFICIENT = 0.5
 
 
 def uniform(config: RunConfig) -> RunConfig:
   """One table of every transition, sampled uniformly, with the capacity of all tables together.
 
-  The event that the evaluator asks for stays as one that is only watched; the others go.
+  The event that the evaluator asks for stays as one that is only watched; the others go, and with them what needs event tables
+  (bias correction, conflict-averse gradients).
   """
+  config = _unshaped(config)
   default = dataclasses.replace(
     config.replay.default,
     probability=1.0,
@@ -25,18 +30,64 @@ def uniform(config: RunConfig) -> RunConfig:
     selector="uniform",
   )
   replay = dataclasses.replace(config.replay, default=default, tables=())
-  return dataclasses.replace(config, events=_watched(config), replay=replay)
+  learner = dataclasses.replace(config.learner, bias_correction="none", cagrad=CagradConfig())
+  return dataclasses.replace(config, events=_watched(config), replay=replay, learner=learner)
+
+
+def per(config: RunConfig) -> RunConfig:
+  """`uniform` with draws by TD error (`replay.priority`)."""
+  return _prioritized(uniform(config))
 
 
 def sset(config: RunConfig) -> RunConfig:
-  """The config as it is: stratified sampling from its event tables.
+  """Stratified sampling from the config's event tables; without a potential, otherwise as it is.
 
   Raises:
     UserError: it has none.
   """
   if not config.replay.tables:
     raise UserError(f"The config {config.name!r} has no event tables for SSET: add events and their tables.")
-  return config
+  return _unshaped(config)
+
+
+def sset_per(config: RunConfig) -> RunConfig:
+  """`sset` with draws by TD error in every table: the paper's prioritised SSET.
+
+  Raises:
+    UserError: as `sset`.
+  """
+  return _prioritized(sset(config))
+
+
+def pbs(config: RunConfig) -> RunConfig:
+  """`uniform` with the config's potential-based shaping (Section 5.2).
+
+  Raises:
+    UserError: it has no potential.
+  """
+  return _shaped(uniform(config), config)
+
+
+def sset_pbs(config: RunConfig) -> RunConfig:
+  """`sset` with the config's potential-based shaping.
+
+  Raises:
+    UserError: as `sset` and `pbs`.
+  """
+  return _shaped(sset(config), config)
+
+
+def cagrad(config: RunConfig) -> RunConfig:
+  """`sset` with conflict-averse gradients over its tables (Section 5.7), c = .5 where the config has none of its own.
+
+  Raises:
+    UserError: as `sset`.
+  """
+  config = sset(config)
+  if config.learner.cagrad.in_use:
+    return config
+  learner = dataclasses.replace(config.learner, cagrad=CagradConfig(_CAGRAD_COEFFICIENT))
+  return dataclasses.replace(config, learner=learner)
 
 
 def reverse_sweep(config: RunConfig) -> RunConfig:
@@ -48,6 +99,7 @@ def reverse_sweep(config: RunConfig) -> RunConfig:
   Raises:
     UserError: the config names no goal (`evaluator.solved_event`), or it feeds no table.
   """
+  config = _unshaped(config)
   goal = _goal(config)
   table = next(table for table in config.replay.tables if table.name == goal.table)
   table = dataclasses.replace(
@@ -71,9 +123,14 @@ def goal_only(config: RunConfig) -> RunConfig:
 
 BASELINES: Mapping[str, Callable[[RunConfig], RunConfig]] = {
   "uniform": uniform,
+  "per": per,
   "sset": sset,
+  "sset_per": sset_per,
   "reverse_sweep": reverse_sweep,
   "goal_only": goal_only,
+  "pbs": pbs,
+  "sset_pbs": sset_pbs,
+  "cagrad": cagrad,
 }
 
 
@@ -95,6 +152,25 @@ def _joint_capacity(config: RunConfig, tables: Sequence[TableSpec]) -> int | Non
   if all(table.capacity is None for table in config.replay.all_tables):
     return None
   return sum(config.replay.capacity_of(table) for table in tables)
+
+
+def _prioritized(config: RunConfig) -> RunConfig:
+  default, *tables = (dataclasses.replace(table, selector="prioritized") for table in config.replay.all_tables)
+  return dataclasses.replace(config, replay=dataclasses.replace(config.replay, default=default, tables=tuple(tables)))
+
+
+def _unshaped(config: RunConfig) -> RunConfig:
+  environment = dataclasses.replace(config.environment, potential="", potential_arguments={})
+  return dataclasses.replace(config, environment=environment)
+
+
+def _shaped(config: RunConfig, like: RunConfig) -> RunConfig:
+  if not like.environment.potential:
+    raise UserError(
+      f"The config {like.name!r} has no potential to shape rewards by: name one in environment.potential, for example "
+      "environments.potentials:AtCells."
+    )
+  return dataclasses.replace(config, environment=like.environment)
 
 
 def _watched(config: RunConfig) -> tuple[EventSpec, ...]:

@@ -7,7 +7,7 @@ from experiments.definition import Budget, Experiment, Panel, Threshold, method
 
 
 def get_experiment() -> Experiment:
-  """Uniform replay, SSET and reverse sweep in the three-room world; 10 environment steps to a gradient step."""
+  """Five methods in the three-room world; 10 environment steps to a gradient step."""
   config = three_rooms.get_config()
   return Experiment(
     name="three_rooms",
@@ -18,6 +18,8 @@ def get_experiment() -> Experiment:
       method("uniform", "Uniform ER"),
       method("sset", "SSET"),
       method("reverse_sweep", "Reverse-sweep*"),
+      method("per", "PER"),
+      method("sset_per", "PER + SSET"),
     ),
     budgets={
       "paper": Budget(gradient_steps=20_000, seeds=30),

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from configs import EventSpec, RunConfig, TableSpec, UserError, from_json, load_config, to_json
+from configs import CagradConfig, EventSpec, RunConfig, TableSpec, UserError, from_json, load_config, to_json
 from configs.baselines import BASELINES, apply_baseline
 
 THREE_ROOMS = load_config("three_rooms")
@@ -70,10 +70,44 @@ def test_goal_only_is_reverse_sweep_with_the_events_step_alone():
   assert [(event.name, event.history) for event in config.events] == [("done", 1)]
 
 
-@pytest.mark.parametrize("name", sorted(BASELINES))
-def test_every_method_changes_tables_and_events_alone_and_travels_as_json(name):
+def test_the_methods_by_td_error_draw_so_from_every_table_and_are_otherwise_those_without():
+  for name, without in (("per", "uniform"), ("sset_per", "sset")):
+    config = apply_baseline(THREE_ROOMS, name)
+    assert {table.selector for table in config.replay.all_tables} == {"prioritized"}
+    assert shares(config) == shares(apply_baseline(THREE_ROOMS, without))
+    assert config.events == apply_baseline(THREE_ROOMS, without).events
+
+
+def test_the_methods_that_shape_keep_the_potential_and_all_others_drop_it():
+  environment = dataclasses.replace(
+    THREE_ROOMS.environment,
+    potential="environments.potentials:AtCells",
+    potential_arguments={"cells": [[5, 0]]},
+  )
+  config = dataclasses.replace(THREE_ROOMS, environment=environment)
+  for name in BASELINES:
+    assert apply_baseline(config, name).environment == (environment if "pbs" in name else THREE_ROOMS.environment)
+  assert apply_baseline(config, "sset_pbs").replay == THREE_ROOMS.replay
+  assert apply_baseline(config, "pbs").replay == apply_baseline(THREE_ROOMS, "uniform").replay
+
+
+def test_cagrad_is_sset_with_a_coefficient_and_without_event_tables_it_goes():
+  config = apply_baseline(THREE_ROOMS, "cagrad")
+  assert config.learner.cagrad == CagradConfig(0.5)
+  own = dataclasses.replace(
+    THREE_ROOMS,
+    learner=dataclasses.replace(THREE_ROOMS.learner, cagrad=CagradConfig(0.9, 0.0), bias_correction="balance"),
+  )
+  assert apply_baseline(own, "cagrad") == own
+  assert apply_baseline(own, "uniform").learner == THREE_ROOMS.learner
+
+
+@pytest.mark.parametrize("name", sorted(set(BASELINES) - {"pbs", "sset_pbs"}))
+def test_every_method_changes_what_it_is_about_alone_and_travels_as_json(name):
   config = apply_baseline(THREE_ROOMS, name)
-  assert dataclasses.replace(config, events=THREE_ROOMS.events, replay=THREE_ROOMS.replay) == THREE_ROOMS
+  learner = dataclasses.replace(config.learner, cagrad=CagradConfig())
+  same = dataclasses.replace(config, events=THREE_ROOMS.events, replay=THREE_ROOMS.replay, learner=learner)
+  assert same == THREE_ROOMS
   assert from_json(to_json(config)) == config
 
 
@@ -81,7 +115,12 @@ def test_every_method_changes_tables_and_events_alone_and_travels_as_json(name):
   ("name", "config", "sentence"),
   [
     ("unifrom", THREE_ROOMS, r"There is no method 'unifrom': did you mean 'uniform'\?"),
-    ("zzz", THREE_ROOMS, r"There is no method 'zzz': there are uniform, sset, reverse_sweep, goal_only\b"),
+    (
+      "zzz",
+      THREE_ROOMS,
+      r"There is no method 'zzz': there are uniform, per, sset, sset_per, reverse_sweep, goal_only, pbs\b",
+    ),
+    ("pbs", THREE_ROOMS, r"The config 'three_rooms' has no potential to shape rewards by: name one"),
     ("sset", RunConfig(), r"The config 'run' has no event tables for SSET: add events and their tables\."),
     ("reverse_sweep", RunConfig(), r"The config 'run' has no goal event: name one that feeds a table in evaluator"),
     ("goal_only", apply_baseline(THREE_ROOMS, "uniform"), r"The config 'three_rooms' has no goal event"),

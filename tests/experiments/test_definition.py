@@ -29,7 +29,7 @@ def test_every_experiment_can_be_planned_at_every_budget(name):
 
 def test_three_rooms_is_the_papers_figure():
   experiment = find_experiment("three_rooms")
-  assert [variant.name for variant in experiment.variants] == ["uniform", "sset", "reverse_sweep"]
+  assert [variant.name for variant in experiment.variants] == ["uniform", "sset", "reverse_sweep", "per", "sset_per"]
   assert (experiment.budgets["paper"].gradient_steps, experiment.budgets["paper"].seeds) == (20_000, 30)
   config = experiment.config_of(experiment.variants[1], experiment.budgets["paper"], seed=7)
   assert (config.seed, config.environment_steps, config.environment.arguments) == (7, 201_000, {})
@@ -59,7 +59,7 @@ def test_a_variant_may_be_any_change_of_the_config():
     (lambda: find_experiment("zzz"), r"There is no experiment 'zzz': there are three_rooms"),
     (lambda: find_budget(make_experiment(), "quik"), r"'tiny' has no budget 'quik': did you mean 'quick'\?"),
     (lambda: make_experiment().select(["unifrom"]), r"'tiny' has no method 'unifrom': did you mean 'uniform'\?"),
-    (lambda: make_experiment().select(["zzz"]), r"'tiny' has no method 'zzz': there are uniform, sset"),
+    (lambda: make_experiment().select(["zzz"]), r"'tiny' has no method 'zzz': there are uniform, per, sset"),
   ],
 )
 def test_an_unknown_name_is_refused_with_the_nearest(find, sentence):
