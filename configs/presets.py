@@ -5,13 +5,16 @@ import pathlib
 import runpy
 from collections.abc import Callable
 
-from configs import three_rooms
+from configs import obstacle_course, randomised_skills, three_rooms, two_rooms
 from configs.errors import UserError
 from configs.run import RunConfig
 from configs.serialization import from_json
 
 PRESETS: dict[str, Callable[[], RunConfig]] = {
   "three_rooms": three_rooms.get_config,
+  "two_rooms": two_rooms.get_config,
+  "obstacle_course": obstacle_course.get_config,
+  "randomised_skills": randomised_skills.get_config,
 }
 
 

@@ -11,15 +11,29 @@ import gymnasium
 from configs import EnvironmentConfig, RunConfig, UserError
 from environments.event_environment import EventEnvironment
 from environments.events import load_reference
+from environments.obstacle_course import ObstacleCourse
+from environments.randomised_skills import RandomisedSkills
 from environments.shaping import Shaping, make_potential
 from environments.three_rooms import ThreeRooms
+from environments.two_rooms import TwoRooms
 
 BUILT_IN: Mapping[str, Callable[..., gymnasium.Env[Any, Any]]] = {
   "three_rooms": ThreeRooms,
+  "two_rooms": TwoRooms,
+  "obstacle_course": ObstacleCourse,
+  "randomised_skills": RandomisedSkills,
 }
 
 # "package:Env-v1", gymnasium's own way to name a module to import first, does not look like this: it has a '-'.
 _REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+
+
+def register_built_in() -> None:
+  """Makes the built-in worlds known to gymnasium, three_rooms as "Slipstream/ThreeRooms-v0"."""
+  for world in BUILT_IN.values():
+    name = f"Slipstream/{world.__name__}-v0"
+    if name not in gymnasium.registry:
+      gymnasium.register(name, entry_point=f"{world.__module__}:{world.__name__}")
 
 
 def make(config: EnvironmentConfig, render: bool = False) -> gymnasium.Env[Any, Any]:

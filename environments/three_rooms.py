@@ -22,6 +22,7 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw
 
 from configs import UserError
+from environments.arguments import check_render_mode, check_whole
 from environments.events import EventStep
 
 Observation = npt.NDArray[np.float32]
@@ -90,12 +91,10 @@ class ThreeRooms(gymnasium.Env[Observation, Any]):
     Raises:
       UserError: an argument is not valid.
     """
-    self.room_size = _check_whole("room_size", room_size, 2, MAX_ROOM_SIZE)
+    self.room_size = check_whole("three_rooms", "room_size", room_size, 2, MAX_ROOM_SIZE)
     self.gap_rows = _check_gaps(gaps, self.room_size)
-    self.time_limit = _check_whole("time_limit", time_limit, 1)
-    if render_mode not in (None, *self.metadata["render_modes"]):
-      raise UserError(f"three_rooms has no render_mode {render_mode!r}: use 'rgb_array' or none.")
-    self.render_mode = render_mode
+    self.time_limit = check_whole("three_rooms", "time_limit", time_limit, 1)
+    self.render_mode = check_render_mode("three_rooms", render_mode)
     self.observation_space = gymnasium.spaces.Box(-1.0, 1.0, (3,), np.float32)
     self.action_space = gymnasium.spaces.Discrete(3)
 
@@ -212,19 +211,12 @@ class ThreeRooms(gymnasium.Env[Observation, Any]):
     return (2 * fractions - 1).astype(np.float32)
 
 
-def _check_whole(name: str, value: int, least: int, most: int | None = None) -> int:
-  if isinstance(value, bool) or not isinstance(value, int) or value < least or (most is not None and value > most):
-    bounds = f"from {least} to {most}" if most is not None else f"of at least {least}"
-    raise UserError(f"three_rooms has the {name} {value!r}: it must be a whole number {bounds}.")
-  return value
-
-
 def _check_gaps(gaps: Sequence[int] | None, room_size: int) -> tuple[int, ...]:
   if gaps is None:
     return (0, room_size - 1)
   if not isinstance(gaps, (list, tuple)) or len(gaps) != ROOMS - 1:
     raise UserError(f"three_rooms has the gaps {gaps!r}: give two rows, one for each wall.")
-  return tuple(_check_whole("gap row", row, 0, room_size - 1) for row in gaps)
+  return tuple(check_whole("three_rooms", "gap row", row, 0, room_size - 1) for row in gaps)
 
 
 def _trace(arrivals: dict[int, tuple[int, int] | None], state: int) -> tuple[int, ...]:

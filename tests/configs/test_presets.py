@@ -2,7 +2,8 @@
 
 import pytest
 
-from configs import PRESETS, RunConfig, UserError, load_config, to_json
+from configs import PRESETS, RunConfig, UserError, load_config, to_json, two_rooms
+from environments import TwoRooms, make_event_environment
 
 
 @pytest.fixture
@@ -31,6 +32,99 @@ def test_three_rooms_has_the_parameters_of_table_1():
   assert (config.actor.epsilon, config.actor.workers) == (0.3, 2)
 
 
+def test_two_rooms_has_the_parameters_of_section_5_3():
+  config = load_config("two_rooms")
+  assert {event.name: event.history for event in config.events} == {"at_gap": 30, "done": 30}
+  assert {table.name: table.probability for table in config.replay.all_tables} == {
+    "default": 0.7,
+    "at_gap": 0.15,
+    "done": 0.15,
+  }
+
+
+@pytest.mark.parametrize(
+  ("events", "names"),
+  [
+    ("gap_goal", ["at_gap", "done"]),
+    ("only_goal", ["done"]),
+    ("near_goal", ["near_goal"]),
+    ("only_gap", ["at_gap"]),
+    ("near_initial", ["near_initial"]),
+  ],
+)
+@pytest.mark.parametrize("default_probability", [0.1, 0.3, 0.7, 0.9])
+def test_the_events_of_the_two_rooms_can_be_good_and_bad_and_get_what_the_default_leaves(
+  events, names, default_probability
+):
+  config = two_rooms.get_config(events, default_probability)
+  assert [event.name for event in config.events] == names
+  assert config.replay.default.probability == default_probability
+  share = (1 - default_probability) / len(names)
+  assert [table.probability for table in config.replay.tables] == pytest.approx([share] * len(names))
+  env = make_event_environment(config, seed=0)
+  env.reset()
+  assert isinstance(env.gym_env, TwoRooms)
+  fired = 0
+  for action in env.gym_env.shortest_path():
+    fired |= env.step(action).events
+  assert fired == 2 ** len(names) - 1
+
+
+def test_the_two_rooms_are_solved_by_the_last_step_in_time_and_not_by_a_failure():
+  config = two_rooms.get_config()
+  limit = config.environment.arguments["time_limit"]
+  assert -0.1 * limit < config.evaluator.solved_return <= 1 - 0.1 * (limit - 1)
+
+
+def test_events_that_the_two_rooms_do_not_have_are_refused():
+  with pytest.raises(UserError, match=r"two_rooms has no events 'gap_gaol': did you mean 'gap_goal'\?"):
+    two_rooms.get_config("gap_gaol")
+  with pytest.raises(UserError, match=r"has no events 'x': use one of gap_goal, only_goal, near_goal, only_gap, near_"):
+    two_rooms.get_config("x")
+
+
+def test_the_obstacle_course_has_the_parameters_of_table_1():
+  config = load_config("obstacle_course")
+  assert {event.history for event in config.events} == {50}
+  shares = {table.name: table.probability for table in config.replay.all_tables}
+  assert shares == {
+    "default": 0.5,
+    "at_spike": 0.1,
+    "at_lava": 0.0625,
+    "at_gap": 0.0625,
+    "pickup_key": 0.0625,
+    "at_door": 0.1125,
+    "done": 0.1,
+  }
+  assert [event.name for event in config.events] == list(shares)[1:]
+  capacities = [50_000, 10_000, 6_250, 6_250, 6_250, 11_250, 10_000]
+  assert [config.replay.capacity_of(table) for table in config.replay.all_tables] == capacities
+  assert config.network.hidden_sizes == (256, 256)
+  assert (config.learner.learning_rate, config.learner.batch_size) == (5e-4, 32)
+  assert (config.learner.target_update_rate, config.learner.discount) == (0.01, 0.99)
+  assert (config.actor.epsilon, config.actor.workers) == (0.3, 2)
+
+
+def test_the_randomised_skills_have_the_parameters_of_the_course_without_spikes():
+  config, course = load_config("randomised_skills"), load_config("obstacle_course")
+  shares, course_shares = ({t.name: t.probability for t in c.replay.all_tables} for c in (config, course))
+  assert shares == {
+    "default": pytest.approx(0.6),
+    **{name: share for name, share in course_shares.items() if name not in ("default", "at_spike")},
+  }
+  assert (config.learner, config.network, config.actor) == (course.learner, course.network, course.actor)
+  assert config.replay.capacity == 100_000
+  assert {event.history for event in config.events} == {50}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_the_events_of_a_preset_fit_its_world(preset):
+  env = make_event_environment(load_config(preset), seed=1)
+  env.reset()
+  for _ in range(20):
+    env.step(2)
+
+
 def test_a_python_file_gives_its_get_config(write):
   path = write("mine.py", "from configs import RunConfig\n\ndef get_config():\n  return RunConfig(seed=4)\n")
   assert load_config(path) == RunConfig(seed=4)
@@ -41,8 +135,9 @@ def test_a_json_file_gives_its_config(write):
   assert load_config(write("mine.json", to_json(config))) == config
 
 
-def test_the_file_of_a_preset_gives_the_preset():
-  assert load_config("configs/three_rooms.py") == load_config("three_rooms")
+@pytest.mark.parametrize("preset", PRESETS)
+def test_the_file_of_a_preset_gives_the_preset(preset):
+  assert load_config(f"configs/{preset}.py") == load_config(preset)
 
 
 @pytest.mark.parametrize(
