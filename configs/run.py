@@ -108,6 +108,7 @@ class ReplayConfig:
     default: the table of every transition.
     tables: the event tables, in the order in which they lie in a batch.
     priority: of the tables with the selector `prioritized`.
+    at_least_one: every table that is ready has a row in every batch, however small its probability (SSET, Section 5.6).
     environment_steps_per_update: environment steps per gradient step. The server holds a distributed run to it (through
       samples per insert of the default table); an inline run does exactly this many. None lets both run free.
     insert_tolerance_steps: how many environment steps the two sides may drift apart before one waits.
@@ -118,6 +119,7 @@ class ReplayConfig:
   default: TableSpec = TableSpec("default", probability=1.0, min_size=1_000)
   tables: tuple[TableSpec, ...] = ()
   priority: PriorityConfig = PriorityConfig()
+  at_least_one: bool = False
   environment_steps_per_update: float | None = 10.0
   insert_tolerance_steps: int = 2_000
   checkpoint_period_seconds: float = 600.0
@@ -393,6 +395,12 @@ class RunConfig:
     _require(
       self.learner.batch_size <= 100 * largest,
       f"learner.batch_size is {self.learner.batch_size}, far more than the {largest} transitions of the largest table: lower it.",
+    )
+    tables = len(self.replay.all_tables)
+    _require(
+      not self.replay.at_least_one or self.learner.batch_size >= tables,
+      f"replay.at_least_one asks for a row of each of {tables} tables in batches of {self.learner.batch_size}: raise "
+      "learner.batch_size.",
     )
     _require(
       self.learner.n_step <= MAX_HISTORY,

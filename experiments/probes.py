@@ -1,15 +1,28 @@
-"""Curves beside the evaluator's: numbers that are worked out from a policy's weights."""
+"""Curves beside the evaluator's: numbers that are worked out from a policy's weights.
 
+A probe is a function of a run's config that returns one from weights, float32 [P], to a number. Those that play episodes play the
+same ones after every evaluation of a run, and others in a run with another seed.
+"""
+
+import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
+from actors.evaluator import GreedyEpisode, play_episode
 from configs import RunConfig, UserError
+from configs.seeding import derive_seed
 from environments import ThreeRooms, make, make_environment_spec, make_event_environment
 from networks import ActingNetwork
 
+# Of a probe that plays.
+_EPISODES = 10
 
-def summed_q(config: RunConfig) -> Callable[[np.ndarray], float]:
+Probe = Callable[[np.ndarray], float]
+
+
+def summed_q(config: RunConfig) -> Probe:
   """The learned values summed over all states and actions (SSET, Section 5.1 and Figure 2(b)).
 
   Raises:
@@ -23,3 +36,52 @@ def summed_q(config: RunConfig) -> Callable[[np.ndarray], float]:
   spec = make_environment_spec(environment)
   environment.close()
   return lambda weights: float(ActingNetwork(spec, config.network, weights)(observations).sum(dtype=np.float64))
+
+
+def lava_return(config: RunConfig) -> Probe:
+  """The greedy policy's mean return where the skill is to go round lava (randomised_skills)."""
+  return _mean_return(config, skill="lava")
+
+
+def gap_return(config: RunConfig) -> Probe:
+  """The greedy policy's mean return where the skill is to go through a gap (randomised_skills)."""
+  return _mean_return(config, skill="gap")
+
+
+def door_return(config: RunConfig) -> Probe:
+  """The greedy policy's mean return where the skill is to open the right door (randomised_skills)."""
+  return _mean_return(config, skill="open_door")
+
+
+def shifted_success(config: RunConfig) -> Probe:
+  """The share of greedy episodes from the shifted start (1, 4) that reach the goal (obstacle_course; SSET, Appendix A.2)."""
+  goal = [event.name for event in config.events].index(config.evaluator.solved_event)
+  played = _played(config, start=[1, 4])
+  return lambda weights: float(np.mean([episode.events >> goal & 1 for episode in played(weights)]))
+
+
+def _mean_return(config: RunConfig, **arguments: Any) -> Probe:
+  played = _played(config, **arguments)
+  return lambda weights: float(np.mean([episode.episode_return for episode in played(weights)]))
+
+
+def _played(config: RunConfig, **arguments: Any) -> Callable[[np.ndarray], list[GreedyEpisode]]:
+  """Greedy episodes in the run's world with some arguments changed."""
+  world = dataclasses.replace(config.environment, arguments={**config.environment.arguments, **arguments})
+  changed = dataclasses.replace(config, environment=world)
+
+  def play(weights: np.ndarray) -> list[GreedyEpisode]:
+    environment = make_event_environment(changed, seed=derive_seed(config.seed, "probe"), shaped=False)
+    spec = make_environment_spec(environment)
+    network = ActingNetwork(spec, config.network, weights)
+    try:
+      return [
+        play_episode(
+          environment, lambda observation: np.asarray(network(observation[None])[0].argmax(), spec.actions.dtype)
+        )
+        for _ in range(_EPISODES)
+      ]
+    finally:
+      environment.close()
+
+  return play

@@ -4,11 +4,19 @@ import difflib
 from collections.abc import Callable, Mapping
 
 from configs import UserError
-from experiments import three_rooms
+from experiments import bad_events, obstacle_course, randomised_skills, three_rooms, two_rooms
 from experiments.definition import Budget, Experiment
 
 EXPERIMENTS: Mapping[str, Callable[[], Experiment]] = {
   "three_rooms": three_rooms.get_experiment,
+  "two_rooms": two_rooms.get_experiment,
+  "bad_events": bad_events.get_experiment,
+  "obstacle_course": obstacle_course.get_experiment,
+  "randomised_skills": randomised_skills.get_experiment,
+  "forgetting": obstacle_course.get_forgetting,
+  "histories": obstacle_course.get_histories,
+  "weights": obstacle_course.get_weights,
+  "cagrad": randomised_skills.get_cagrad,
 }
 
 

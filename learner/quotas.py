@@ -16,22 +16,25 @@ class QuotaSchedule:
   the largest remainders would not hold that: with many small tables some would fall behind by more than a row.
   """
 
-  def __init__(self, probabilities: np.ndarray, batch_size: int):
+  def __init__(self, probabilities: np.ndarray, batch_size: int, at_least_one: bool = False):
     """Makes the schedule.
 
     Args:
       probabilities: float [tables], eta_i, summing to 1 but for rounding.
       batch_size: rows of a batch.
+      at_least_one: every ready table has a row in every batch. Smaller shares are raised to that, and the others give up as
+        much, in proportion to what they have beyond a row.
     """
     self._probabilities = np.asarray(probabilities, np.float64)
     self._batch_size = batch_size
+    self._at_least_one = at_least_one
     self._ready = np.zeros(len(self._probabilities), bool)
     self.set_ready(~self._ready)
 
   @property
   def shares(self) -> np.ndarray:
     """Of each table in the long run, float64 [tables], summing to 1; 0 where it is not ready."""
-    return np.array(self._shares)
+    return (self._fixed + self._free_rows * np.array(self._shares)) / self._batch_size
 
   def set_ready(self, ready: np.ndarray) -> None:
     """Gives the shares of the tables that are not ready to the others, in proportion.
@@ -43,17 +46,23 @@ class QuotaSchedule:
       return
     self._ready = np.array(ready, bool)
     masked = np.where(ready, self._probabilities, 0.0)
-    self._shares = (masked / masked.sum()).tolist()
+    shares = masked / masked.sum()
+    # Rows that every batch has, whatever the rest.
+    self._fixed = np.where(ready, 1, 0) * self._at_least_one
+    self._free_rows = self._batch_size - int(self._fixed.sum())
+    beyond = np.maximum(shares * self._batch_size - self._fixed, 0.0)
+    # Nothing is beyond where there are as many tables as rows.
+    self._shares = (beyond / beyond.sum() if self._free_rows else shares).tolist()
     # What is owed to a table under the old shares, less than one row, is dropped: it would not sum to zero any more.
     self._carry = [0.0] * len(self._shares)
 
   def next_block(self, batches: int) -> np.ndarray:
     """Quotas of the next batches, int [batches, tables]; every row sums to the batch size."""
-    return np.array([self._next_batch() for _ in range(batches)], np.int64)
+    return self._fixed + np.array([self._next_batch() for _ in range(batches)], np.int64)
 
   def _next_batch(self) -> list[int]:
     # Plain numbers: for a handful of tables they are several times faster than arrays.
-    owed = [share * self._batch_size + carry for share, carry in zip(self._shares, self._carry, strict=True)]
+    owed = [share * self._free_rows + carry for share, carry in zip(self._shares, self._carry, strict=True)]
     quotas = [max(math.floor(rows + _ROUNDING), 0) for rows in owed]
     # The rows left over go to tables that are owed a part of one, and there to those that will soonest be owed all of it.
     # Each row is a job with a release and a deadline, and where any schedule meets all of these, earliest deadline first
@@ -62,7 +71,7 @@ class QuotaSchedule:
       (quota + 1 - rows) / share if rows - quota > _ROUNDING else math.inf
       for quota, rows, share in zip(quotas, owed, self._shares, strict=True)
     ]
-    missing = self._batch_size - sum(quotas)
+    missing = self._free_rows - sum(quotas)
     for table in sorted(range(len(owed)), key=until_whole.__getitem__)[:missing]:
       quotas[table] += 1
     self._carry = [rows - quota for rows, quota in zip(owed, quotas, strict=True)]

@@ -67,7 +67,9 @@ class StratifiedSampler:
     self._width = codec.width
     self._min_sizes = np.array([spec.min_size for spec in specs])
     self._ready = np.zeros(len(specs), bool)
-    self._schedule = QuotaSchedule(np.array([spec.probability for spec in specs]), config.learner.batch_size)
+    self._schedule = QuotaSchedule(
+      np.array([spec.probability for spec in specs]), config.learner.batch_size, config.replay.at_least_one
+    )
     self._batches = config.learner.updates_per_block
     self._prefetch = config.learner.prefetch
     # Without prefetching, and one batch at a time, every draw is of the tables as they are now.

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from configs import UserError
+from configs import UserError, from_json, to_json
 from environments import load_reference
 from experiments.definition import Panel, Threshold, Variant, environment_steps
 from experiments.jobs import plan
@@ -78,3 +78,31 @@ def test_curves_that_nothing_measures_and_names_that_occur_twice_are_refused():
 
 def test_environment_steps_are_those_of_an_inline_run():
   assert environment_steps(CONFIG, 320) == 200 + 3200
+
+
+@pytest.mark.parametrize("name", sorted(EXPERIMENTS))
+def test_every_variant_of_every_experiment_travels_as_json(name):
+  experiment = find_experiment(name)
+  for budget in experiment.budgets.values():
+    for variant in experiment.variants:
+      config = experiment.config_of(variant, budget, seed=3)
+      assert from_json(to_json(config)) == config
+
+
+def test_variants_of_one_experiment_differ():
+  for name in EXPERIMENTS:
+    experiment = find_experiment(name)
+    configs = [experiment.config_of(variant, experiment.budgets["paper"], seed=0) for variant in experiment.variants]
+    assert len({to_json(config) for config in configs}) == len(configs)
+
+
+def test_shares_of_the_weights_experiment_are_half_of_a_batch_with_a_row_each():
+  experiment = find_experiment("weights")
+  for variant in experiment.variants[1:]:
+    config = experiment.config_of(variant, experiment.budgets["paper"], seed=0)
+    assert config.replay.at_least_one
+    assert config.replay.default.probability == 0.5
+    shares = {table.name: table.probability for table in config.replay.tables}
+    assert sum(shares.values()) == pytest.approx(0.5)
+    if variant.name in ("door", "done"):
+      assert shares[{"door": "at_door", "done": "done"}[variant.name]] == 0.4

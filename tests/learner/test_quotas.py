@@ -137,3 +137,33 @@ def test_each_batch_holds_its_tables_rows_in_layout_order(
 
 def test_the_tables_of_the_rows_of_two_batches() -> None:
   assert tables_of_rows(np.array([[2, 0], [1, 1]])).tolist() == [[0, 0], [0, 1]]
+
+
+@given(_WEIGHTS, st.sampled_from([12, 13, 32, 256]))
+@settings(deadline=None, max_examples=40)
+def test_with_at_least_one_no_table_is_without_a_row_and_shares_hold_otherwise(
+  weights: list[int], batch_size: int
+) -> None:
+  schedule = QuotaSchedule(np.array(weights) / sum(weights), batch_size, at_least_one=True)
+  quotas = schedule.next_block(60)
+  assert quotas.min() >= 1
+  assert (quotas.sum(axis=1) == batch_size).all()
+  assert schedule.shares.sum() == pytest.approx(1)
+  had = quotas.cumsum(axis=0)
+  owed = np.arange(1, 61)[:, None] * schedule.shares * batch_size
+  assert (np.abs(had - owed) < 1 + 1e-6).all()
+  # A share of more than a row gives up in proportion to what it has beyond it.
+  rows = np.array(weights) / sum(weights) * batch_size
+  ratio = (schedule.shares * batch_size - 1)[rows > 1] / (rows - 1)[rows > 1]
+  np.testing.assert_allclose(ratio, ratio[0] if len(ratio) else 1, rtol=1e-6)
+
+
+def test_at_least_one_by_hand_and_of_the_ready_tables_alone() -> None:
+  schedule = QuotaSchedule(np.array([0.9, 0.05, 0.05]), 10, at_least_one=True)
+  # .5 rows each would be too few: one each, and the first has the other eight.
+  assert schedule.next_block(3).tolist() == [[8, 1, 1]] * 3
+  schedule.set_ready(np.array([True, False, True]))
+  assert schedule.next_block(2).tolist() == [[9, 0, 1]] * 2
+  assert schedule.shares.tolist() == pytest.approx([0.9, 0, 0.1])
+  as_many_as_rows = QuotaSchedule(np.array([0.8, 0.1, 0.1]), 3, at_least_one=True)
+  assert as_many_as_rows.next_block(2).tolist() == [[1, 1, 1]] * 2

@@ -1,0 +1,117 @@
+"""Experiments 4, 6, 7 and 8, in the obstacle course (SSET, Section 5.4 of the later version and Appendix A.2)."""
+
+import dataclasses
+
+from configs import RunConfig, obstacle_course
+from configs.baselines import reverse_sweep
+from experiments.definition import Budget, Change, Experiment, Panel, Threshold, Variant, method
+
+_BUDGETS = {
+  "paper": Budget(gradient_steps=64_000, seeds=30),
+  "quick": Budget(gradient_steps=1_600, seeds=1),
+}
+_RETURN = Panel("eval_return", "return of the greedy policy")
+_THRESHOLDS = (Threshold("eval_return", 0.5, "the first evaluation with a mean return of at least .5"),)
+
+
+def get_experiment() -> Experiment:
+  """Experiment 4: five methods."""
+  return Experiment(
+    name="obstacle_course",
+    summary="spikes, lava, keys and doors: return (SSET, Section 5.4, Figure 4)",
+    config=_config(),
+    variants=(
+      method("uniform", "Uniform ER"),
+      method("sset", "SSET"),
+      method("reverse_sweep", "Reverse-sweep*"),
+      method("per", "PER"),
+      method("sset_per", "PER + SSET"),
+    ),
+    budgets=_BUDGETS,
+    panels=(_RETURN,),
+    thresholds=_THRESHOLDS,
+    band="std",
+  )
+
+
+def get_forgetting() -> Experiment:
+  """Experiment 6: what is left of the start (1, 4) for a policy trained from (1, 1)."""
+  return Experiment(
+    name="forgetting",
+    summary="the obstacle course, evaluated from a shifted start (SSET, Section 5.5, Figure 9)",
+    config=_config(),
+    variants=(method("uniform", "Uniform ER"), method("per", "PER"), method("sset", "SSET")),
+    budgets=_BUDGETS,
+    panels=(Panel("shifted_success", "share of successes from (1, 4)"), _RETURN),
+    thresholds=(
+      Threshold("shifted_success", 0.5, "the first evaluation with half of its episodes successful from (1, 4)"),
+    ),
+    probes={"shifted_success": "experiments.probes:shifted_success"},
+  )
+
+
+def get_histories() -> Experiment:
+  """Experiment 7: intermediate events against the goal alone with histories of several lengths."""
+  return Experiment(
+    name="histories",
+    summary="the obstacle course: intermediate events against the goal with longer histories (SSET, Section 5.6, Figure 10)",
+    config=_config(),
+    variants=(
+      method("uniform", "Uniform ER"),
+      Variant("intermediate", "all events, τ = 50", method("sset").change),
+      *(Variant(f"done_{history}", f"goal, τ = {history}", _goal_with(history)) for history in (1, 50, 100, 200)),
+    ),
+    budgets=_BUDGETS,
+    panels=(_RETURN,),
+    thresholds=_THRESHOLDS,
+  )
+
+
+def get_weights() -> Experiment:
+  """Experiment 8: shares of the event tables, half of every batch in all and at least one row each."""
+  events = tuple(obstacle_course.PROBABILITIES)
+  equal = dict.fromkeys(events, 0.5 / len(events))
+  return Experiment(
+    name="weights",
+    summary="the obstacle course: shares of the event tables (SSET, Section 5.6)",
+    config=_config(),
+    variants=(
+      method("uniform", "Uniform ER"),
+      Variant("hand_set", "hand-set (Table 1)", _with_shares(obstacle_course.PROBABILITIES)),
+      Variant("equal", "equal", _with_shares(equal)),
+      Variant("door", "door .4", _with_shares(_mostly("at_door"))),
+      Variant("done", "goal .4", _with_shares(_mostly("done"))),
+    ),
+    budgets=_BUDGETS,
+    panels=(_RETURN,),
+    thresholds=_THRESHOLDS,
+  )
+
+
+def _config() -> RunConfig:
+  config = obstacle_course.get_config()
+  return dataclasses.replace(config, evaluator=dataclasses.replace(config.evaluator, period_updates=800))
+
+
+def _goal_with(history: int) -> Change:
+  def change(config: RunConfig) -> RunConfig:
+    swept = reverse_sweep(config)
+    return dataclasses.replace(
+      swept, events=tuple(dataclasses.replace(event, history=history) for event in swept.events)
+    )
+
+  return change
+
+
+def _mostly(event: str) -> dict[str, float]:
+  """.4 for one event; the others share .1."""
+  others = [name for name in obstacle_course.PROBABILITIES if name != event]
+  return {event: 0.4, **dict.fromkeys(others, 0.1 / len(others))}
+
+
+def _with_shares(shares: dict[str, float]) -> Change:
+  def change(config: RunConfig) -> RunConfig:
+    tables = tuple(dataclasses.replace(table, probability=shares[table.name]) for table in config.replay.tables)
+    return dataclasses.replace(config, replay=dataclasses.replace(config.replay, tables=tables, at_least_one=True))
+
+  return change

@@ -1,0 +1,67 @@
+"""Experiments 5 and 9, in the randomised skills (SSET, Sections 5.4 and 5.7)."""
+
+import dataclasses
+
+from configs import CagradConfig, RunConfig, randomised_skills
+from experiments.definition import Budget, Change, Experiment, Panel, Threshold, Variant, method
+
+_BUDGETS = {
+  "paper": Budget(gradient_steps=64_000, seeds=30),
+  "quick": Budget(gradient_steps=1_600, seeds=1),
+}
+_PROBES = {f"{skill}_return": f"experiments.probes:{skill}_return" for skill in ("lava", "gap", "door")}
+_COEFFICIENTS = (0.2, 0.5, 0.8)
+
+
+def get_experiment() -> Experiment:
+  """Experiment 5: the return in each skill."""
+  return Experiment(
+    name="randomised_skills",
+    summary="lava, a gap or a door in each episode: return in each skill (SSET, Section 5.4, Figure 5)",
+    config=_config(),
+    variants=(method("uniform", "Uniform ER"), method("per", "PER"), method("sset", "SSET")),
+    budgets=_BUDGETS,
+    panels=(
+      Panel("lava_return", "return, lava"),
+      Panel("gap_return", "return, gap"),
+      Panel("door_return", "return, open-door"),
+      Panel("eval_return", "return, all skills"),
+    ),
+    thresholds=tuple(
+      Threshold(f"{skill}_return", 0.5, f"the first evaluation with a mean return of at least .5 in the skill {skill}")
+      for skill in ("lava", "gap", "door")
+    ),
+    probes=_PROBES,
+    band="std",
+  )
+
+
+def get_cagrad() -> Experiment:
+  """Experiment 9: conflict-averse gradients, with several coefficients and with one that falls to 0."""
+  return Experiment(
+    name="cagrad",
+    summary="the randomised skills with conflict-averse gradients (SSET, Section 5.7)",
+    config=_config(),
+    variants=(
+      method("uniform", "Uniform ER"),
+      method("sset", "SSET, c = 0"),
+      *(Variant(f"c_{round(100 * c)}", f"SSET, c = {c:g}", _with_cagrad(CagradConfig(c))) for c in _COEFFICIENTS),
+      Variant("c_80_to_0", "SSET, c from .8 to 0", _with_cagrad(CagradConfig(0.8, 0.0, 32_000))),
+    ),
+    budgets=_BUDGETS,
+    panels=(Panel("eval_return", "return of the greedy policy"), Panel("door_return", "return, open-door")),
+    thresholds=(Threshold("eval_return", 0.5, "the first evaluation with a mean return of at least .5"),),
+    probes=_PROBES,
+  )
+
+
+def _config() -> RunConfig:
+  config = randomised_skills.get_config()
+  return dataclasses.replace(config, evaluator=dataclasses.replace(config.evaluator, period_updates=800))
+
+
+def _with_cagrad(cagrad: CagradConfig) -> Change:
+  def change(config: RunConfig) -> RunConfig:
+    return dataclasses.replace(config, learner=dataclasses.replace(config.learner, cagrad=cagrad))
+
+  return change
