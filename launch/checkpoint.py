@@ -29,7 +29,7 @@ def evaluate_checkpoint(checkpoint: str, episodes: int, video: bool, export: str
   Raises:
     UserError: there is no policy, or the environment cannot be made or rendered.
   """
-  path = _policy_path(pathlib.Path(checkpoint))
+  path = policy_path(pathlib.Path(checkpoint))
   snapshot, config = load_snapshot(path)
   print(f"Policy {snapshot.version} ({snapshot.learner_steps} gradient steps) of {config.name}, from {path}.")
   returns, lengths = _play(config, snapshot, episodes)
@@ -48,7 +48,12 @@ def evaluate_checkpoint(checkpoint: str, episodes: int, video: bool, export: str
   return 0
 
 
-def _policy_path(path: pathlib.Path) -> pathlib.Path:
+def policy_path(path: pathlib.Path) -> pathlib.Path:
+  """The policy file of a run directory, its best one, or such a file itself.
+
+  Raises:
+    UserError: the run directory holds none.
+  """
   if path.suffix == ".npz":
     return path
   found = find_policy(RunDirectory(path))

@@ -298,6 +298,39 @@ def _status(values: flags.FlagValues, overrides: Mapping[str, str]) -> int:
   return show_status(require_server(values), values.watch, values.json)
 
 
+def _define_events(values: flags.FlagValues) -> None:
+  _define_config(values)
+  flags.DEFINE_integer("steps", 10_000, "Environment steps to look at.", flag_values=values, lower_bound=1)
+  flags.DEFINE_string(
+    "checkpoint",
+    "",
+    "A run directory, or a policy file of one, whose policy acts; without it actions are random. Without --config the run's "
+    "own config is taken.",
+    flag_values=values,
+  )
+  flags.DEFINE_float(
+    "epsilon",
+    None,
+    "With --checkpoint: share of random actions; the workers' own where it is left out.",
+    flag_values=values,
+    lower_bound=0.0,
+    upper_bound=1.0,
+  )
+  flags.DEFINE_integer("seed", None, "Of the world and the actions [the config's].", flag_values=values, lower_bound=0)
+  flags.DEFINE_bool("json", False, "Print the report as JSON.", flag_values=values)
+
+
+def _events(values: flags.FlagValues, overrides: Mapping[str, str]) -> int:
+  from launch.show_events import RollOut, load_policy, show_events
+
+  if values.epsilon is not None and not values.checkpoint:
+    raise UserError("--epsilon is for a policy: add --checkpoint, or leave it out, as all actions are random.")
+  snapshot = load_policy(values.checkpoint) if values.checkpoint else None
+  config = read_config(values, overrides) if snapshot is None or values.config else override(snapshot[1], overrides)
+  seed = config.seed if values.seed is None else values.seed
+  return show_events(RollOut(config, values.steps, seed, snapshot, values.epsilon), values.json)
+
+
 def _define_theory(values: flags.FlagValues) -> None:
   flags.DEFINE_float("eta", None, "Share of a batch that comes from all event tables together.", flag_values=values)
   flags.DEFINE_float("tau", None, "Length of a history in steps.", flag_values=values)
@@ -387,6 +420,7 @@ COMMANDS = {
       _experiment,
       positional="name",
     ),
+    Command("events", "how a config's events fire, and advice on choosing them", _define_events, _events, True),
     Command("theory", "what the SSET paper proves for a choice of shares and histories", _define_theory, _theory),
     Command("presets", "the configs that come with it", _define_nothing, _presets),
   )
