@@ -35,7 +35,7 @@ class EventUse:
 
   Attributes:
     name: of the event.
-    table: that it feeds.
+    table: that it feeds; None where it is only watched.
     history: tau in steps.
     firings: how often it fired.
     per_step: firings in each step, mu of the theory.
@@ -49,7 +49,7 @@ class EventUse:
   """
 
   name: str
-  table: str
+  table: str | None
   history: int
   firings: int
   per_step: float
@@ -186,7 +186,8 @@ def _quantile(values: Sequence[int], share: float) -> int | None:
 def _table_uses(config: RunConfig, traces: Sequence[EpisodeTrace], steps: int) -> tuple[TableUse, ...]:
   feeding: dict[str, list[tuple[int, int]]] = collections.defaultdict(list)
   for bit, event in enumerate(config.events):
-    feeding[event.table].append((1 << bit, event.history))
+    if event.table is not None:
+      feeding[event.table].append((1 << bit, event.history))
   default, capacity = config.replay.default, config.replay.capacity_of
   default_size = min(steps, capacity(default))
 
@@ -219,7 +220,8 @@ def _advise(steps: int, events: Sequence[EventUse], tables: Sequence[TableUse]) 
       f"The event tables take {share:.0%} of every batch together, more than the {MOST_SHARE:.0%} that the paper advises "
       "unless events are chosen with care: lower their probabilities, or be sure of the events."
     )
-  advice += [sentence for event in events for sentence in _advise_event(event, steps)]
+  fed = [event for event in events if event.table is not None]
+  advice += [sentence for event in fed for sentence in _advise_event(event, steps)]
   always = {event.table for event in events if event.per_step >= _NEARLY_ALWAYS}
   advice += [sentence for table in tables[1:] if table.name not in always for sentence in _advise_table(table, steps)]
   return advice

@@ -193,7 +193,7 @@ def _event_table(events: tuple[EventUse, ...]) -> Table:
   for event in events:
     grid.add_row(
       event.name,
-      event.table,
+      event.table or "-",
       f"{event.firings:,}",
       format_number(event.per_step),
       _percent(event.episode_share),

@@ -148,6 +148,17 @@ def test_the_papers_advice_is_given_where_it_applies(traces, sentence):
   assert any(advice.startswith(sentence) for advice in make_report(clock_run(), traces).advice)
 
 
+def test_an_event_that_is_only_watched_is_counted_and_not_advised_on():
+  watched = tuple(dataclasses.replace(event, table=None) for event in clock_run().events)
+  replay_config = dataclasses.replace(clock_run().replay, default=TableSpec("default", 1.0), tables=())
+  report = make_report(clock_run(events=watched, replay=replay_config), make_traces("0001000000"))
+  assert [(event.name, event.table, event.firings) for event in report.events] == [
+    ("early", None, 1),
+    ("late", None, 0),
+  ]
+  assert report.advice == ()
+
+
 def test_a_table_that_stays_below_its_minimum_is_named():
   tables = (TableSpec("early", 0.2, min_size=4), TableSpec("late", 0.2, capacity=10))
   replay_config = dataclasses.replace(clock_run().replay, tables=tables)
