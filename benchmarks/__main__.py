@@ -18,7 +18,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from benchmarks.measure import Report, format_report
 
-NAMES = ("adder", "sampler", "memory", "learner", "inline")
+NAMES = ("adder", "sampler", "memory", "learner", "inline", "worlds")
 _RUNS = 5
 
 
