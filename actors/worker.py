@@ -182,6 +182,9 @@ class RolloutWorker:
 
   def _select_actions(self) -> list[np.ndarray]:
     """An action for every slot, with one network call for all that act greedily under the same weights."""
+    if len(self._slots) == 1:
+      (slot,) = self._slots
+      return [slot.actor.select_action(slot.observation())]
     actions: dict[int, np.ndarray] = {}
     by_version: dict[int, list[int]] = collections.defaultdict(list)
     for position, slot in enumerate(self._slots):

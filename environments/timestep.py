@@ -32,12 +32,12 @@ class EventTimeStep(NamedTuple):
 
   def first(self) -> bool:
     """Whether an episode starts here."""
-    return self.step_type == dm_env.StepType.FIRST
+    return self.step_type is dm_env.StepType.FIRST
 
   def mid(self) -> bool:
     """Whether an episode goes on here."""
-    return self.step_type == dm_env.StepType.MID
+    return self.step_type is dm_env.StepType.MID
 
   def last(self) -> bool:
     """Whether an episode ends here."""
-    return self.step_type == dm_env.StepType.LAST
+    return self.step_type is dm_env.StepType.LAST

@@ -83,6 +83,9 @@ def make_q_network(
   return network
 
 
+_ZERO = np.zeros((), np.float32)
+
+
 class ActingNetwork:
   """`QNetwork`'s forward pass in numpy, for acting.
 
@@ -104,15 +107,21 @@ class ActingNetwork:
     sizes = (math.prod(environment_spec.observations.shape), *config.hidden_sizes, environment_spec.actions.num_values)
     shapes = [shape for inputs, outputs in itertools.pairwise(sizes) for shape in ((outputs,), (inputs, outputs))]
     parts = _split(vector, shapes)
-    self._layers = list(zip(parts[1::2], parts[::2], strict=True))
+    *self._hidden_layers, self._output_layer = zip(parts[1::2], parts[::2], strict=True)
 
   def __call__(self, observations: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     """Q(s, .): observations [B, ...] of any number type -> float32 [B, num_actions]."""
-    hidden = observations.reshape(len(observations), -1).astype(np.float32, copy=False)
-    *hidden_layers, (weights, bias) = self._layers
-    for hidden_weights, hidden_bias in hidden_layers:
-      hidden = np.maximum(hidden @ hidden_weights + hidden_bias, 0)
-    values: npt.NDArray[np.float32] = hidden @ weights + bias
+    hidden = observations.reshape(len(observations), -1)
+    if hidden.dtype != np.float32:
+      hidden = hidden.astype(np.float32)
+    # In place, and with the method and a constant of the right type: for one observation numpy's overhead is the cost.
+    for weights, bias in self._hidden_layers:
+      hidden = hidden.dot(weights)
+      hidden += bias
+      np.maximum(hidden, _ZERO, out=hidden)
+    weights, bias = self._output_layer
+    values: npt.NDArray[np.float32] = hidden.dot(weights)
+    values += bias
     return values
 
 

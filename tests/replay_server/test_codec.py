@@ -143,6 +143,32 @@ def test_a_float_that_is_not_finite_is_refused_by_name_and_the_packer_goes_on(
   assert codec.unpack(packer.pack({"value": np.ones(shape, dtype), "other": 2.0}))["other"] == 2
 
 
+@pytest.mark.parametrize("value", [3e38, -3e38, 1e30])
+def test_large_values_are_finite_although_their_squares_are_not(value: float) -> None:
+  codec = RowCodec.of({"a": (np.float32, (2,)), "b": (np.float32, ())})
+  row = codec.packer().pack({"a": np.array([value, value], np.float32), "b": value})
+  np.testing.assert_array_equal(row, np.full(3, value, np.float32))
+
+
+@pytest.mark.parametrize("value", [1e39, -1e39, math.inf, math.nan])
+def test_a_python_number_beyond_float32_is_not_finite(value: float) -> None:
+  codec = RowCodec.of({"a": (np.int32, (2,)), "b": (np.float32, ()), "c": (np.int64, ())})
+  packer = codec.packer()
+  arrays = {"a": np.array([1, 2], np.int32), "c": 7}
+  with pytest.raises(UserError, match="produced a b that is not finite"):
+    packer.pack({**arrays, "b": value})
+  fields = codec.unpack(packer.pack({**arrays, "b": 0.5}))
+  assert (fields["a"].tolist(), float(fields["b"]), int(fields["c"])) == ([1, 2], 0.5, 7)
+
+
+def test_arrays_between_scalars_keep_their_values() -> None:
+  layout = {"a": (np.int32, ()), "b": (np.uint8, (5,)), "c": (np.bool_, ()), "d": (np.float64, ()), "e": (np.int8, ())}
+  codec = RowCodec.of(layout)
+  values = {"a": -3, "b": np.arange(5, dtype=np.uint8), "c": True, "d": 1e300, "e": np.int8(-7)}
+  fields = codec.unpack(codec.packer().pack(values))
+  assert [fields[name].tolist() for name in layout] == [-3, [0, 1, 2, 3, 4], True, 1e300, -7]
+
+
 def test_a_packed_row_is_the_callers_to_keep() -> None:
   packer = _CODEC.packer()
   one = packer.pack({**_VALUES, "count": 1})
