@@ -99,8 +99,8 @@ def make_tables(config: RunConfig, codec: RowCodec, limit_samples: bool) -> list
     *events,
     _latest(POLICY, policy_signature()),
     _latest(RUN, _TEXT),
-    _queue(EPISODES),
-    _queue(HEARTBEATS),
+    _queue(EPISODES, _MESSAGES, _TEXT),
+    _queue(HEARTBEATS, _MESSAGES, _TEXT),
     _queue(HISTORIES, _HISTORIES, history_signature()),
     _latest(STATUS, _TEXT),
   ]
@@ -150,7 +150,7 @@ def _latest(name: str, signature: object) -> reverb.Table:
   )
 
 
-def _queue(name: str, size: int = _MESSAGES, signature: tf.TensorSpec = _TEXT) -> reverb.Table:
+def _queue(name: str, size: int, signature: tf.TensorSpec) -> reverb.Table:
   """A table whose items are read once; a full one drops its oldest and never blocks a writer."""
   return reverb.Table(
     name=name,
