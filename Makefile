@@ -21,7 +21,7 @@ test: export TF_CPP_MIN_LOG_LEVEL = 2
 test: lint ## lint, then all tests, with coverage of the rooms and of every process they start
 	@$(PYTHON) -m coverage erase
 	@status=0; \
-	$(PYTHON) -m coverage run -m pytest --numprocesses=auto --dist=loadfile $(ARGS) || status=$$?; \
+	$(PYTHON) -m coverage run -m pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder $(ARGS) || status=$$?; \
 	$(PYTHON) -m coverage combine --quiet || [ $$status -ne 0 ] || status=$$?; \
 	$(PYTHON) -m coverage report $(if $(ARGS),--fail-under=0) || [ $$status -ne 0 ] || status=$$?; \
 	exit $$status
