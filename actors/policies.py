@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from configs import ActorConfig
+from configs.schedules import linear
 from replay_server.policy import PolicySnapshot
 
 
@@ -18,10 +19,7 @@ def epsilon_at(config: ActorConfig, worker_index: int, learner_steps: int) -> fl
   """
   if config.worker_epsilons:
     return config.worker_epsilons[worker_index % len(config.worker_epsilons)]
-  if config.final_epsilon is None:
-    return config.epsilon
-  progress = min(1.0, learner_steps / config.epsilon_decay_updates)
-  return config.epsilon + progress * (config.final_epsilon - config.epsilon)
+  return linear(config.epsilon, config.final_epsilon, learner_steps / config.epsilon_decay_updates)
 
 
 class NetworkBank:

@@ -5,10 +5,9 @@ preset, and an experiment is a config and some names.
 """
 
 import dataclasses
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 
-from configs.errors import UserError
+from configs.errors import UserError, name_hint
 from configs.run import CagradConfig, RunConfig
 from configs.specs import EventSpec, TableSpec
 
@@ -141,9 +140,7 @@ def apply_baseline(config: RunConfig, name: str) -> RunConfig:
     UserError: there is no such method (the sentence names the nearest), or the config does not have what it needs.
   """
   if name not in BASELINES:
-    near = difflib.get_close_matches(name, BASELINES, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(BASELINES)}."
-    raise UserError(f"There is no method {name!r}: {hint}")
+    raise UserError(f"There is no method {name!r}: {name_hint(name, BASELINES)}")
   return BASELINES[name](config)
 
 

@@ -1,4 +1,7 @@
-"""The exceptions that cross rooms: one for a user's mistake, and how waiting for the server can end."""
+"""The exceptions that cross rooms: for a user's mistake, and for how waiting ends; and what to say of an unknown name."""
+
+import difflib
+from collections.abc import Iterable
 
 
 class UserError(Exception):
@@ -17,3 +20,16 @@ class ServerLost(Exception):
 
 class Stopped(Exception):
   """The role was told to stop while it waited."""
+
+
+def name_hint(name: str, known: Iterable[str], otherwise: str = "there are") -> str:
+  """The end of the sentence about a name that is not known: the nearest that is, or else all of them.
+
+  Args:
+    name: as it was given.
+    known: names.
+    otherwise: what stands before all of them.
+  """
+  names = list(known)
+  near = difflib.get_close_matches(name, names, n=1)
+  return f"did you mean {near[0]!r}?" if near else f"{otherwise} {', '.join(names)}."

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 from configs.errors import UserError
+from configs.schedules import linear
 from configs.specs import MAX_EVENTS, EventSpec, TableSpec, check_name, is_reference
 
 Algorithm = Literal["ddqn"]
@@ -29,11 +30,6 @@ def _require(condition: bool, sentence: str) -> None:
 def _require_positive(part: str, **values: float) -> None:
   for name, value in values.items():
     _require(math.isfinite(value) and value > 0, f"{part}.{name} is {value}: it must be a finite number above 0.")
-
-
-def _linear(first: float, final: float | None, progress: float) -> float:
-  """A value on its way from `first` to `final`, which it has from a progress of 1 on; None stays at the first."""
-  return first if final is None else first + (final - first) * min(1.0, progress)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,7 +92,7 @@ class PriorityConfig:
 
   def importance_exponent_at(self, updates: int) -> float:
     """beta after some gradient steps."""
-    return _linear(self.importance_exponent, self.final_importance_exponent, updates / self.importance_updates)
+    return linear(self.importance_exponent, self.final_importance_exponent, updates / self.importance_updates)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -231,7 +227,7 @@ class CagradConfig:
 
   def coefficient_at(self, updates: int) -> float:
     """c after some gradient steps."""
-    return _linear(self.coefficient, self.final_coefficient, updates / self.updates)
+    return linear(self.coefficient, self.final_coefficient, updates / self.updates)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,9 +3,7 @@
 Section 5.3 gives tau = 30 and eta_0 = 0.7. Table 1 has no column for this world: the rest is that of the three rooms.
 """
 
-import difflib
-
-from configs.errors import UserError
+from configs.errors import UserError, name_hint
 from configs.run import (
   ActorConfig,
   EnvironmentConfig,
@@ -39,9 +37,7 @@ def get_config(events: str = "gap_goal", default_probability: float = 0.7) -> Ru
     UserError: there is no such set, or the probability leaves nothing for the events.
   """
   if events not in EVENT_SETS:
-    near = difflib.get_close_matches(events, EVENT_SETS, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(EVENT_SETS)}."
-    raise UserError(f"two_rooms has no events {events!r}: {hint}")
+    raise UserError(f"two_rooms has no events {events!r}: {name_hint(events, EVENT_SETS, 'use one of')}")
   names = EVENT_SETS[events]
   share = round((1 - default_probability) / len(names), 9)
   return RunConfig(

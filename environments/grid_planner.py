@@ -1,10 +1,10 @@
 """A solver for the grid worlds, which knows all of the world: shows that an episode can be solved, and plays it."""
 
-import collections
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from environments.grid_world import DROP, FORWARD, HEADINGS, PICKUP, TOGGLE, TURN_LEFT, TURN_RIGHT, GridWorld, Position
+from environments.search import fewest_actions
 
 
 class _State(NamedTuple):
@@ -55,17 +55,11 @@ class _Searcher:
 
   def search(self, drops: int) -> tuple[int, ...] | None:
     """The fewest actions with so many drops at most."""
-    arrivals: dict[_State, tuple[_State, int] | None] = {self.start: None}
-    queue = collections.deque([self.start])
-    while queue:
-      state = queue.popleft()
-      if state.position == self.goal:
-        return _trace(arrivals, state)
-      for action, successor in self._successors(state):
-        if successor.drops <= drops and successor not in arrivals:
-          arrivals[successor] = (state, action)
-          queue.append(successor)
-    return None
+
+    def successors(state: _State) -> Iterator[tuple[int, _State]]:
+      return (step for step in self._successors(state) if step[1].drops <= drops)
+
+    return fewest_actions(self.start, lambda state: state.position == self.goal, successors)
 
   def _successors(self, state: _State) -> Iterator[tuple[int, _State]]:
     """What each action that changes something leads to."""
@@ -91,13 +85,3 @@ class _Searcher:
 
 def _replace(keys: tuple[Position | None, ...], index: int, cell: Position | None) -> tuple[Position | None, ...]:
   return (*keys[:index], cell, *keys[index + 1 :])
-
-
-def _trace(arrivals: dict[_State, tuple[_State, int] | None], state: _State) -> tuple[int, ...]:
-  actions: list[int] = []
-  arrival = arrivals[state]
-  while arrival is not None:
-    before, action = arrival
-    actions.append(action)
-    arrival = arrivals[before]
-  return tuple(reversed(actions))

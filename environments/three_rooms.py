@@ -12,7 +12,6 @@ defaults that make the way long: the gaps lie at opposite ends of their walls. A
 about one of 20 episodes.
 """
 
-import collections
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -24,6 +23,7 @@ from PIL import Image, ImageDraw
 from configs import UserError
 from environments.arguments import check_render_mode, check_whole
 from environments.events import EventStep
+from environments.search import fewest_actions
 
 Observation = npt.NDArray[np.float32]
 Position = tuple[int, int]  # (x, y): the column from the left and the row from the top, inside the outer wall.
@@ -171,17 +171,13 @@ class ThreeRooms(gymnasium.Env[Observation, Any]):
 
   def shortest_path(self) -> tuple[int, ...]:
     """The actions of a shortest way from the start to the goal, turns included."""
-    arrivals: dict[int, tuple[int, int] | None] = {self._start_state: None}  # state -> (state before, action).
-    queue = collections.deque([self._start_state])
-    while queue:
-      state = queue.popleft()
-      if self._is_goal[state]:
-        return _trace(arrivals, state)
-      for action, successors in enumerate(self._transitions):
-        if successors[state] not in arrivals:
-          arrivals[successors[state]] = (state, action)
-          queue.append(successors[state])
-    raise AssertionError("Every wall has a gap, so the goal can be reached.")
+    path = fewest_actions(
+      self._start_state,
+      lambda state: bool(self._is_goal[state]),
+      lambda state: ((action, successors[state]) for action, successors in enumerate(self._transitions)),
+    )
+    assert path is not None, "every wall has a gap, so the goal can be reached"
+    return path
 
   def shortest_path_length(self) -> int:
     """The fewest steps in which the goal can be reached."""
@@ -217,16 +213,6 @@ def _check_gaps(gaps: Sequence[int] | None, room_size: int) -> tuple[int, ...]:
   if not isinstance(gaps, (list, tuple)) or len(gaps) != ROOMS - 1:
     raise UserError(f"three_rooms has the gaps {gaps!r}: give two rows, one for each wall.")
   return tuple(check_whole("three_rooms", "gap row", row, 0, room_size - 1) for row in gaps)
-
-
-def _trace(arrivals: dict[int, tuple[int, int] | None], state: int) -> tuple[int, ...]:
-  actions: list[int] = []
-  arrival = arrivals[state]
-  while arrival is not None:
-    before, action = arrival
-    actions.append(action)
-    arrival = arrivals[before]
-  return tuple(reversed(actions))
 
 
 def _draw_background(world: ThreeRooms) -> Image.Image:

@@ -3,8 +3,8 @@
 import dataclasses
 
 from configs import RunConfig, two_rooms
-from experiments.definition import Budget, Experiment, Panel, Threshold, Variant, method
-from experiments.two_rooms import evaluated_often, in_small_rooms, with_gap_potential
+from experiments.definition import Budget, Experiment, Panel, Threshold, Variant, evaluated_every, method
+from experiments.two_rooms import in_small_rooms, with_gap_potential
 
 # Section 5.3 of the later version compares the events at .7 and says that a sweep follows, without its values.
 DEFAULT_PROBABILITY = 0.7
@@ -26,7 +26,7 @@ def get_experiment() -> Experiment:
   return Experiment(
     name="bad_events",
     summary="two rooms: good and bad events, and shares of the default table (SSET, Appendix A.2, Figures 11 and 12)",
-    config=with_gap_potential(evaluated_often(two_rooms.get_config())),
+    config=with_gap_potential(evaluated_every(two_rooms.get_config(), 160)),
     variants=(method("uniform", "Uniform ER"), method("pbs", "Uniform ER + shaping"), *events),
     budgets={
       "paper": Budget(gradient_steps=9_600, seeds=30),

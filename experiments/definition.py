@@ -1,12 +1,12 @@
 """What an experiment is: a config, variants of it, what is measured along the way, and how it is drawn."""
 
 import dataclasses
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from configs import RunConfig, UserError
 from configs.baselines import BASELINES
+from configs.errors import name_hint
 
 Change = Callable[[RunConfig], RunConfig]
 Band = Literal["bootstrap", "std"]
@@ -132,9 +132,7 @@ class Experiment:
     known = {name: method(name) for name in BASELINES} | {variant.name: variant for variant in self.variants}
     for name in names:
       if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."
-        raise UserError(f"The experiment {self.name!r} has no method {name!r}: {hint}")
+        raise UserError(f"The experiment {self.name!r} has no method {name!r}: {name_hint(name, known)}")
     return tuple(known[name] for name in dict.fromkeys(names))
 
   def config_of(self, variant: Variant, budget: Budget, seed: int) -> RunConfig:
@@ -153,6 +151,22 @@ class Experiment:
 def method(name: str, label: str = "") -> Variant:
   """The variant that applies the baseline `name`."""
   return Variant(name, label or name.replace("_", " "), BASELINES[name])
+
+
+def papers_methods() -> tuple[Variant, ...]:
+  """The methods that the paper's Figures 2 and 4 compare."""
+  return (
+    method("uniform", "Uniform ER"),
+    method("sset", "SSET"),
+    method("reverse_sweep", "Reverse-sweep*"),
+    method("per", "PER"),
+    method("sset_per", "PER + SSET"),
+  )
+
+
+def evaluated_every(config: RunConfig, gradient_steps: int) -> RunConfig:
+  """`config` with an evaluation after so many gradient steps, a multiple of a block's."""
+  return dataclasses.replace(config, evaluator=dataclasses.replace(config.evaluator, period_updates=gradient_steps))
 
 
 def environment_steps(config: RunConfig, gradient_steps: int) -> int:

@@ -4,12 +4,24 @@ import dataclasses
 
 from configs import RunConfig, obstacle_course
 from configs.baselines import reverse_sweep
-from experiments.definition import Budget, Change, Experiment, Panel, Threshold, Variant, method
+from experiments.definition import (
+  Budget,
+  Change,
+  Experiment,
+  Panel,
+  Threshold,
+  Variant,
+  evaluated_every,
+  method,
+  papers_methods,
+)
 
-_BUDGETS = {
+BUDGETS = {
   "paper": Budget(gradient_steps=64_000, seeds=30),
   "quick": Budget(gradient_steps=1_600, seeds=1),
 }
+# In gradient steps: an evaluation of ten episodes or more takes seconds while they still end at the time limit.
+EVALUATION_PERIOD = 800
 _RETURN = Panel("eval_return", "return of the greedy policy")
 _THRESHOLDS = (Threshold("eval_return", 0.5, "the first evaluation with a mean return of at least .5"),)
 
@@ -19,15 +31,9 @@ def get_experiment() -> Experiment:
   return Experiment(
     name="obstacle_course",
     summary="spikes, lava, keys and doors: return (SSET, Section 5.4, Figure 4)",
-    config=_config(),
-    variants=(
-      method("uniform", "Uniform ER"),
-      method("sset", "SSET"),
-      method("reverse_sweep", "Reverse-sweep*"),
-      method("per", "PER"),
-      method("sset_per", "PER + SSET"),
-    ),
-    budgets=_BUDGETS,
+    config=evaluated_every(obstacle_course.get_config(), EVALUATION_PERIOD),
+    variants=papers_methods(),
+    budgets=BUDGETS,
     panels=(_RETURN,),
     thresholds=_THRESHOLDS,
     band="std",
@@ -39,9 +45,9 @@ def get_forgetting() -> Experiment:
   return Experiment(
     name="forgetting",
     summary="the obstacle course, evaluated from a shifted start (SSET, Section 5.5, Figure 9)",
-    config=_config(),
+    config=evaluated_every(obstacle_course.get_config(), EVALUATION_PERIOD),
     variants=(method("uniform", "Uniform ER"), method("per", "PER"), method("sset", "SSET")),
-    budgets=_BUDGETS,
+    budgets=BUDGETS,
     panels=(Panel("shifted_success", "share of successes from (1, 4)"), _RETURN),
     thresholds=(
       Threshold("shifted_success", 0.5, "the first evaluation with half of its episodes successful from (1, 4)"),
@@ -55,13 +61,13 @@ def get_histories() -> Experiment:
   return Experiment(
     name="histories",
     summary="the obstacle course: intermediate events against the goal with longer histories (SSET, Section 5.6, Figure 10)",
-    config=_config(),
+    config=evaluated_every(obstacle_course.get_config(), EVALUATION_PERIOD),
     variants=(
       method("uniform", "Uniform ER"),
       Variant("intermediate", "all events, τ = 50", method("sset").change),
       *(Variant(f"done_{history}", f"goal, τ = {history}", _goal_with(history)) for history in (1, 50, 100, 200)),
     ),
-    budgets=_BUDGETS,
+    budgets=BUDGETS,
     panels=(_RETURN,),
     thresholds=_THRESHOLDS,
   )
@@ -74,7 +80,7 @@ def get_weights() -> Experiment:
   return Experiment(
     name="weights",
     summary="the obstacle course: shares of the event tables (SSET, Section 5.6)",
-    config=_config(),
+    config=evaluated_every(obstacle_course.get_config(), EVALUATION_PERIOD),
     variants=(
       method("uniform", "Uniform ER"),
       Variant("hand_set", "hand-set (Table 1)", _with_shares(obstacle_course.PROBABILITIES)),
@@ -82,15 +88,10 @@ def get_weights() -> Experiment:
       Variant("door", "door .4", _with_shares(_mostly("at_door"))),
       Variant("done", "goal .4", _with_shares(_mostly("done"))),
     ),
-    budgets=_BUDGETS,
+    budgets=BUDGETS,
     panels=(_RETURN,),
     thresholds=_THRESHOLDS,
   )
-
-
-def _config() -> RunConfig:
-  config = obstacle_course.get_config()
-  return dataclasses.replace(config, evaluator=dataclasses.replace(config.evaluator, period_updates=800))
 
 
 def _goal_with(history: int) -> Change:

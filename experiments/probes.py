@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from actors.evaluator import GreedyEpisode, play_episode
+from actors.evaluator import GreedyEpisode, make_greedy_policy, play_episode
 from configs import RunConfig, UserError
 from configs.seeding import derive_seed
 from environments import ThreeRooms, make, make_environment_spec, make_event_environment
 from networks import ActingNetwork
+from replay_server.policy import PolicySnapshot
 
 # Of a probe that plays.
 _EPISODES = 10
@@ -71,16 +72,10 @@ def _played(config: RunConfig, **arguments: Any) -> Callable[[np.ndarray], list[
   changed = dataclasses.replace(config, environment=world)
 
   def play(weights: np.ndarray) -> list[GreedyEpisode]:
-    environment = make_event_environment(changed, seed=derive_seed(config.seed, "probe"), shaped=False)
-    spec = make_environment_spec(environment)
-    network = ActingNetwork(spec, config.network, weights)
+    environment = make_event_environment(changed, seed=derive_seed(config.seed, "probe"))
+    policy = make_greedy_policy(config, environment, PolicySnapshot(version=0, learner_steps=0, weights=weights))
     try:
-      return [
-        play_episode(
-          environment, lambda observation: np.asarray(network(observation[None])[0].argmax(), spec.actions.dtype)
-        )
-        for _ in range(_EPISODES)
-      ]
+      return [play_episode(environment, policy) for _ in range(_EPISODES)]
     finally:
       environment.close()
 

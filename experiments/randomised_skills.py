@@ -3,12 +3,9 @@
 import dataclasses
 
 from configs import CagradConfig, RunConfig, randomised_skills
-from experiments.definition import Budget, Change, Experiment, Panel, Threshold, Variant, method
+from experiments.definition import Change, Experiment, Panel, Threshold, Variant, evaluated_every, method
+from experiments.obstacle_course import BUDGETS, EVALUATION_PERIOD
 
-_BUDGETS = {
-  "paper": Budget(gradient_steps=64_000, seeds=30),
-  "quick": Budget(gradient_steps=1_600, seeds=1),
-}
 _PROBES = {f"{skill}_return": f"experiments.probes:{skill}_return" for skill in ("lava", "gap", "door")}
 _COEFFICIENTS = (0.2, 0.5, 0.8)
 
@@ -18,9 +15,9 @@ def get_experiment() -> Experiment:
   return Experiment(
     name="randomised_skills",
     summary="lava, a gap or a door in each episode: return in each skill (SSET, Section 5.4, Figure 5)",
-    config=_config(),
+    config=evaluated_every(randomised_skills.get_config(), EVALUATION_PERIOD),
     variants=(method("uniform", "Uniform ER"), method("per", "PER"), method("sset", "SSET")),
-    budgets=_BUDGETS,
+    budgets=BUDGETS,
     panels=(
       Panel("lava_return", "return, lava"),
       Panel("gap_return", "return, gap"),
@@ -41,23 +38,18 @@ def get_cagrad() -> Experiment:
   return Experiment(
     name="cagrad",
     summary="the randomised skills with conflict-averse gradients (SSET, Section 5.7)",
-    config=_config(),
+    config=evaluated_every(randomised_skills.get_config(), EVALUATION_PERIOD),
     variants=(
       method("uniform", "Uniform ER"),
       method("sset", "SSET, c = 0"),
       *(Variant(f"c_{round(100 * c)}", f"SSET, c = {c:g}", _with_cagrad(CagradConfig(c))) for c in _COEFFICIENTS),
       Variant("c_80_to_0", "SSET, c from .8 to 0", _with_cagrad(CagradConfig(0.8, 0.0, 32_000))),
     ),
-    budgets=_BUDGETS,
+    budgets=BUDGETS,
     panels=(Panel("eval_return", "return of the greedy policy"), Panel("door_return", "return, open-door")),
     thresholds=(Threshold("eval_return", 0.5, "the first evaluation with a mean return of at least .5"),),
     probes=_PROBES,
   )
-
-
-def _config() -> RunConfig:
-  config = randomised_skills.get_config()
-  return dataclasses.replace(config, evaluator=dataclasses.replace(config.evaluator, period_updates=800))
 
 
 def _with_cagrad(cagrad: CagradConfig) -> Change:

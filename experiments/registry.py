@@ -1,9 +1,9 @@
 """The experiments by name."""
 
-import difflib
 from collections.abc import Callable, Mapping
 
 from configs import UserError
+from configs.errors import name_hint
 from experiments import bad_events, obstacle_course, randomised_skills, three_rooms, two_rooms
 from experiments.definition import Budget, Experiment
 
@@ -27,7 +27,7 @@ def find_experiment(name: str) -> Experiment:
     UserError: there is none; the sentence names the nearest.
   """
   if name not in EXPERIMENTS:
-    raise UserError(f"There is no experiment {name!r}: {_hint(name, EXPERIMENTS)}")
+    raise UserError(f"There is no experiment {name!r}: {name_hint(name, EXPERIMENTS)}")
   return EXPERIMENTS[name]()
 
 
@@ -38,10 +38,5 @@ def find_budget(experiment: Experiment, name: str) -> Budget:
     UserError: it has none of that name; the sentence names the nearest.
   """
   if name not in experiment.budgets:
-    raise UserError(f"The experiment {experiment.name!r} has no budget {name!r}: {_hint(name, experiment.budgets)}")
+    raise UserError(f"The experiment {experiment.name!r} has no budget {name!r}: {name_hint(name, experiment.budgets)}")
   return experiment.budgets[name]
-
-
-def _hint(name: str, known: Mapping[str, object]) -> str:
-  near = difflib.get_close_matches(name, known, n=1)
-  return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."

@@ -3,24 +3,17 @@
 import dataclasses
 
 from configs import RunConfig, three_rooms
-from experiments.definition import Budget, Experiment, Panel, Threshold, method
+from experiments.definition import Budget, Experiment, Panel, Threshold, evaluated_every, papers_methods
 
 
 def get_experiment() -> Experiment:
   """Five methods in the three-room world; 10 environment steps to a gradient step."""
-  config = three_rooms.get_config()
   return Experiment(
     name="three_rooms",
     summary="three rooms in a row: learned values and return (SSET, Section 5.1, Figure 2)",
     # Every fifth block of 32 updates; no multiple of more blocks divides the budget as finely.
-    config=dataclasses.replace(config, evaluator=dataclasses.replace(config.evaluator, period_updates=160)),
-    variants=(
-      method("uniform", "Uniform ER"),
-      method("sset", "SSET"),
-      method("reverse_sweep", "Reverse-sweep*"),
-      method("per", "PER"),
-      method("sset_per", "PER + SSET"),
-    ),
+    config=evaluated_every(three_rooms.get_config(), 160),
+    variants=papers_methods(),
     budgets={
       "paper": Budget(gradient_steps=20_000, seeds=30),
       "quick": Budget(gradient_steps=4_800, seeds=4, change=_in_small_rooms),

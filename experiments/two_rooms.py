@@ -3,7 +3,7 @@
 import dataclasses
 
 from configs import RunConfig, two_rooms
-from experiments.definition import Budget, Experiment, Panel, Threshold, method
+from experiments.definition import Budget, Experiment, Panel, Threshold, evaluated_every, method
 
 # (x, y) of the one gap in the default world.
 GAP = (6, 1)
@@ -14,7 +14,7 @@ def get_experiment() -> Experiment:
   return Experiment(
     name="two_rooms",
     summary="two rooms: event tables against shaped rewards, and both (SSET, Section 5.2, Figure 3)",
-    config=with_gap_potential(evaluated_often(two_rooms.get_config(default_probability=0.7))),
+    config=with_gap_potential(evaluated_every(two_rooms.get_config(default_probability=0.7), 160)),
     variants=(
       method("uniform", "Uniform ER"),
       method("pbs", "Uniform ER + shaping"),
@@ -38,11 +38,6 @@ def with_gap_potential(config: RunConfig) -> RunConfig:
     potential_arguments={"cells": [list(GAP)]},
   )
   return dataclasses.replace(config, environment=environment)
-
-
-def evaluated_often(config: RunConfig) -> RunConfig:
-  """With an evaluation after every fifth block of 32 updates."""
-  return dataclasses.replace(config, evaluator=dataclasses.replace(config.evaluator, period_updates=160))
 
 
 def in_small_rooms(config: RunConfig) -> RunConfig:

@@ -1,12 +1,12 @@
 """The command line: `slipstream COMMAND [--flag=value ...]`."""
 
-import difflib
 import sys
 from collections.abc import Sequence
 
 from absl import flags
 
 from configs import ServerLost, UserError
+from configs.errors import name_hint
 from launch.commands import COMMANDS, Command, add_pythonpath, print_config, split_overrides
 
 
@@ -37,9 +37,7 @@ def _run(arguments: list[str]) -> int:
     return 0
   name, *rest = arguments
   if name not in COMMANDS:
-    near = difflib.get_close_matches(name, COMMANDS, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(COMMANDS)}."
-    raise UserError(f"There is no command {name!r}: {hint}")
+    raise UserError(f"There is no command {name!r}: {name_hint(name, COMMANDS)}")
   command = COMMANDS[name]
   if {"-h", "--help"} & set(rest):
     print(command_help(command))

@@ -298,7 +298,7 @@ def _make_dataset(address: str, table: str, width: int, portion: int, workers: i
       table,
       dtypes={"row": tf.float32},
       shapes={"row": tf.TensorShape([width])},
-      # No more under way than one draw takes: a sample's probability should not be older than it has to be.
+      # No more under way for a worker than one draw takes: a sample's probability should not be older than it has to be.
       max_in_flight_samples_per_worker=portion,
       num_workers_per_iterator=workers,
       rate_limiter_timeout_ms=_STREAM_TIMEOUT_MS,
@@ -317,10 +317,9 @@ class _FreshTable:
   most_drawn = 0
 
   def __init__(self, connection: Connection, name: str, width: int, portion: int, workers: int):
-    del portion, workers
+    del width, portion, workers
     self.name = name
     self._connection = connection
-    self._width = width
     self._sampler: reverb.pybind.Sampler | None = None
     self._closed = False
 
