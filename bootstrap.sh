@@ -92,8 +92,10 @@ install() {
     reinstall=--reinstall # A package may lie there in part.
   fi
   : >"$unfinished"
+  # Compiled here, once: a run has several processes, and each would compile TensorFlow for ten seconds when it starts, every
+  # time where PYTHONDONTWRITEBYTECODE is set.
   # shellcheck disable=SC2086
-  "$uv" pip sync $reinstall --quiet --python "$python" --require-hashes --build-constraints requirements.lock requirements.lock ||
+  "$uv" pip sync $reinstall --quiet --compile-bytecode --python "$python" --require-hashes --build-constraints requirements.lock requirements.lock ||
     fail "bootstrap: the packages of requirements.lock cannot be installed (see above): check the network and the disk, and run make again (if it stays, remove $venv first)."
   rm -f "$unfinished"
   "$uv" pip install --quiet --python "$python" --no-deps --no-build-isolation --editable . ||

@@ -63,8 +63,9 @@ class Keeper:
       (decode(columns[0], EpisodeSummary, EvaluationSummary) for columns in summaries), environment_steps
     )
     status = self._monitor.status(tables)
-    self._writer.write(layout.STATUS, [encode_text(status_json(status))])
-    replace_text(self._status_path, status_json(status))
+    text = status_json(status)
+    self._writer.write(layout.STATUS, [encode_text(text)])
+    replace_text(self._status_path, text)
     self._recorder.record(status)
     return status
 

@@ -102,7 +102,7 @@ class Monitor:
     """The run now.
 
     Args:
-      tables: name -> `reverb.TableInfo`, from the server.
+      tables: name -> Reverb's `TableInfo` message, from the server.
     """
     now = self._clock()
     names = [table.name for table in self._config.replay.all_tables]
