@@ -26,7 +26,7 @@ def get_experiment() -> Experiment:
   return Experiment(
     name="bad_events",
     summary="two rooms: good and bad events, and shares of the default table (SSET, Appendix A.2, Figures 11 and 12)",
-    config=with_gap_potential(evaluated_every(two_rooms.get_config(), 160)),
+    config=with_gap_potential(evaluated_every(two_rooms.get_config(), 320)),
     variants=(method("uniform", "Uniform ER"), method("pbs", "Uniform ER + shaping"), *events),
     budgets={
       "paper": Budget(gradient_steps=9_600, seeds=30),

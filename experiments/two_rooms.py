@@ -14,7 +14,7 @@ def get_experiment() -> Experiment:
   return Experiment(
     name="two_rooms",
     summary="two rooms: event tables against shaped rewards, and both (SSET, Section 5.2, Figure 3)",
-    config=with_gap_potential(evaluated_every(two_rooms.get_config(default_probability=0.7), 160)),
+    config=with_gap_potential(evaluated_every(two_rooms.get_config(default_probability=0.7), 320)),
     variants=(
       method("uniform", "Uniform ER"),
       method("pbs", "Uniform ER + shaping"),

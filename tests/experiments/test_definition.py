@@ -30,9 +30,9 @@ def test_every_experiment_can_be_planned_at_every_budget(name):
 def test_three_rooms_is_the_papers_figure():
   experiment = find_experiment("three_rooms")
   assert [variant.name for variant in experiment.variants] == ["uniform", "sset", "reverse_sweep", "per", "sset_per"]
-  assert (experiment.budgets["paper"].gradient_steps, experiment.budgets["paper"].seeds) == (20_000, 30)
+  assert (experiment.budgets["paper"].gradient_steps, experiment.budgets["paper"].seeds) == (19_200, 30)
   config = experiment.config_of(experiment.variants[1], experiment.budgets["paper"], seed=7)
-  assert (config.seed, config.environment_steps, config.environment.arguments) == (7, 201_000, {})
+  assert (config.seed, config.environment_steps, config.environment.arguments) == (7, 193_000, {})
   assert config.replay.environment_steps_per_update == 10
 
 
