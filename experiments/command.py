@@ -1,15 +1,17 @@
 """`slipstream experiment`: runs what has no result yet, then writes the CSV, the picture and the table."""
 
+import contextlib
 import os
 import pathlib
 import shlex
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from configs import UserError
 from configs.files import replace_text
+from experiments.curves import curves_csv, read_curves
 from experiments.definition import Budget, Experiment, Variant
-from experiments.jobs import Job, RunResult, plan, read_result, result_path
+from experiments.jobs import Job, RunResult, plan, read_result, result_path, write_result
 from experiments.pool import FailedRun, Folder, run_jobs
 from experiments.progress import ProgressView
 from experiments.registry import EXPERIMENTS, find_budget, find_experiment
@@ -64,6 +66,7 @@ def run_experiment(
   Raises:
     UserError: a run cannot be made from the experiment's config, or a file cannot be written.
   """
+  _take_in(folder.path / f"{experiment.name}.csv", folder)
   jobs = plan(experiment, variants, budget, seeds)
   missing = [job for job in jobs if not folder.done(job)]
   with stop_on_signals() as stop:
@@ -82,6 +85,26 @@ def run_experiment(
   return 0
 
 
+def _take_in(csv_file: pathlib.Path, folder: Folder) -> None:
+  """Makes results of the runs in an earlier CSV whose own files are gone: none of them is run again, or lost."""
+  with _in_folder(folder):
+    folder.results.mkdir(parents=True, exist_ok=True)
+    for result in read_curves(csv_file):
+      path = result_path(folder.results, result)
+      if not path.is_file():
+        write_result(path, result)
+
+
+@contextlib.contextmanager
+def _in_folder(folder: Folder) -> Iterator[None]:
+  try:
+    yield
+  except OSError as error:
+    raise UserError(
+      f"The folder {folder.path} cannot be written ({error.strerror}): choose another with --out."
+    ) from None
+
+
 def _run(
   experiment: Experiment,
   jobs: Sequence[Job],
@@ -90,17 +113,12 @@ def _run(
   folder: Folder,
   stop: threading.Event,
 ) -> list[FailedRun]:
-  try:
-    with ProgressView(experiment.name, total=len(jobs), waiting=len(missing)) as view:
-      view.message(
-        f"{experiment.name}: {len(jobs)} runs, {len(jobs) - len(missing)} of them done before, {processes} at once, "
-        f"in {folder.path}"
-      )
-      return run_jobs(missing, folder, processes, stop, view.update, view.ended)
-  except OSError as error:
-    raise UserError(
-      f"The folder {folder.path} cannot be written ({error.strerror}): choose another with --out."
-    ) from None
+  waiting = len(missing)
+  with _in_folder(folder), ProgressView(experiment.name, total=len(jobs), waiting=waiting) as view:
+    view.message(
+      f"{experiment.name}: {len(jobs)} runs, {len(jobs) - waiting} of them done before, {processes} at once, in {folder.path}"
+    )
+    return run_jobs(missing, folder, processes, stop, view.update, view.ended)
 
 
 def _results(variants: Sequence[Variant], jobs: Sequence[Job], folder: Folder) -> dict[str, list[RunResult]]:
@@ -125,7 +143,7 @@ def _write(
   from experiments import pictures, tables
 
   base = folder.path / experiment.name
-  replace_text(base.with_suffix(".csv"), tables.curves_csv(experiment, results))
+  replace_text(base.with_suffix(".csv"), curves_csv(experiment, results))
   pictures.draw(experiment, variants, results, base.with_suffix(".png"))
   summary = tables.summary_markdown(experiment, variants, results, budget, command)
   replace_text(base.with_suffix(".md"), summary)

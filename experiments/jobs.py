@@ -34,16 +34,16 @@ class Job:
 
   @functools.cached_property
   def digest(self) -> str:
-    """SHA-256 of everything that makes this run another one: its config and its probes, as hexadecimal digits."""
+    """Twelve hexadecimal digits of the SHA-256 of what makes this run another one: its config and its probes."""
     # There and back, so that 10 and 10.0 for one field are the same config.
     config = to_dict(from_dict(to_dict(self.config)))
     content = {"config": config, "probes": dict(self.probes)}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:_HASH_DIGITS]
 
   @property
   def stem(self) -> str:
     """Of its files' names; two runs never share one."""
-    return f"{self.method}-{self.seed}-{self.digest[:_HASH_DIGITS]}"
+    return _stem(self.method, self.seed, self.digest)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +54,6 @@ class RunResult:
     digest: of its job.
     method: the variant's name.
     seed: of the run.
-    seconds: that it took.
     columns: of `points`.
     points: one row for each evaluation; NaN where something was not measured.
   """
@@ -62,9 +61,13 @@ class RunResult:
   digest: str
   method: str
   seed: int
-  seconds: float
   columns: tuple[str, ...]
   points: tuple[tuple[float, ...], ...]
+
+  @property
+  def stem(self) -> str:
+    """Of its job."""
+    return _stem(self.method, self.seed, self.digest)
 
   def column(self, name: str) -> list[float]:
     """The values of one column, in the order of the evaluations."""
@@ -97,9 +100,9 @@ def read_job(path: pathlib.Path) -> Job:
   return Job(data["method"], data["seed"], from_dict(data["config"]), data["probes"])
 
 
-def result_path(folder: pathlib.Path, job: Job) -> pathlib.Path:
-  """Where a job's result lies."""
-  return folder / f"{job.stem}.json"
+def result_path(folder: pathlib.Path, run: Job | RunResult) -> pathlib.Path:
+  """Where a run's result lies."""
+  return folder / f"{run.stem}.json"
 
 
 def write_result(path: pathlib.Path, result: RunResult) -> None:
@@ -118,6 +121,10 @@ def read_result(path: pathlib.Path, job: Job) -> RunResult | None:
   except (OSError, ValueError, TypeError, KeyError):
     return None  # What cannot be read is run again.
   return result if result.digest == job.digest else None
+
+
+def _stem(method: str, seed: int, digest: str) -> str:
+  return f"{method}-{seed}-{digest}"
 
 
 def _to_json(value: float) -> float | None:

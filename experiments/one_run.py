@@ -5,7 +5,6 @@ import os
 import pathlib
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -38,7 +37,6 @@ def run_job(job: Job, run: RunDirectory, result_file: pathlib.Path, stop: thread
   Raises:
     UserError: something is wrong with the config, the environment or a probe, or a curve has no points.
   """
-  began = time.monotonic()
   probes = {column: make_probe(column, reference, job.config) for column, reference in job.probes.items()}
   probed: dict[int, dict[str, float]] = {}
 
@@ -54,12 +52,8 @@ def run_job(job: Job, run: RunDirectory, result_file: pathlib.Path, stop: thread
       f"The run ended without an evaluation after {status.gradient_steps} gradient steps: give it a larger budget, or "
       "lower evaluator.period_updates."
     )
-  write_result(
-    result_file,
-    RunResult(
-      job.digest, job.method, job.seed, time.monotonic() - began, (*EVALUATION_COLUMNS, *probes), tuple(points)
-    ),
-  )
+  columns = (*EVALUATION_COLUMNS, *probes)
+  write_result(result_file, RunResult(job.digest, job.method, job.seed, columns, tuple(points)))
 
 
 def make_probe(column: str, reference: str, config: RunConfig) -> Callable[[np.ndarray], float]:

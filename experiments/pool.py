@@ -81,8 +81,9 @@ class FailedRun:
 class _Running:
   """One job's process."""
 
-  def __init__(self, job: Job, folder: Folder):
+  def __init__(self, job: Job, folder: Folder, core: int | None):
     self.job = job
+    self.core = core
     self._result = result_path(folder.results, job)
     self._work = folder.work / job.stem
     shutil.rmtree(self._work, ignore_errors=True)  # A run that was killed starts anew.
@@ -101,6 +102,9 @@ class _Running:
         # A session of its own: Ctrl-C reaches this process alone, which ends its runs.
         start_new_session=True,
       )
+    if core is not None:
+      with contextlib.suppress(OSError):  # It may have ended.
+        os.sched_setaffinity(self.process.pid, {core})  # Threads that it starts from here on inherit it.
 
   @property
   def log(self) -> pathlib.Path:
@@ -157,12 +161,18 @@ def run_jobs(
   """
   folder.results.mkdir(parents=True, exist_ok=True)
   waiting = collections.deque(jobs)
+  # A run with all its threads on one core makes a sixth more steps a second: the server's threads and its own then wake up for
+  # several messages at a time.
+  cores: set[int | None] = set(os.sched_getaffinity(0))
+  if processes > len(cores):
+    cores = {None}
   running: list[_Running] = []
   failed: list[FailedRun] = []
   try:
     while (waiting or running) and not stop.is_set():
       while waiting and len(running) < processes:
-        running.append(_Running(waiting.popleft(), folder))
+        core = next(iter(cores - {run.core for run in running}), None)
+        running.append(_Running(waiting.popleft(), folder, core))
       for run in [run for run in running if run.process.poll() is not None]:
         running.remove(run)
         sentence = run.finish()

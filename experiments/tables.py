@@ -1,28 +1,12 @@
-"""What an experiment leaves to read: a CSV of all curves, and a table of the steps to its thresholds."""
+"""The table that an experiment leaves: gradient steps to its thresholds."""
 
-import csv
-import io
 import math
 from collections.abc import Mapping, Sequence
 
 from experiments import statistics
+from experiments.curves import Results
 from experiments.definition import Budget, Experiment, Threshold, Variant
-from experiments.jobs import RunResult
 from experiments.statistics import Comparison, Estimate
-
-Results = Mapping[str, Sequence[RunResult]]  # Variant -> its runs, by seed.
-
-
-def curves_csv(experiment: Experiment, results: Results) -> str:
-  """One row for each evaluation of each run: method, seed, and the experiment's columns; empty where not measured."""
-  text = io.StringIO()
-  writer = csv.writer(text, lineterminator="\n")
-  writer.writerow(("method", "seed", *experiment.columns))
-  for method, runs in results.items():
-    for run in runs:
-      for row in zip(*(run.column(column) for column in experiment.columns), strict=True):
-        writer.writerow((method, run.seed, *(f"{value:.8g}" if math.isfinite(value) else "" for value in row)))
-  return text.getvalue()
 
 
 def compare_all(experiment: Experiment, threshold: Threshold, results: Results, budget: Budget) -> list[Comparison]:

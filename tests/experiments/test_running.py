@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import os
 import signal
 import threading
 import time
@@ -41,6 +42,7 @@ def test_an_experiment_leaves_a_csv_of_all_curves(finished):
   assert list(rows[0]) == [
     "method",
     "seed",
+    "config",
     "environment_steps",
     "gradient_steps",
     "eval_return",
@@ -85,6 +87,22 @@ def test_what_is_done_is_not_run_again_and_a_changed_config_is_not_mixed_in(fini
     assert len(file.readlines()) == 1 + 5
 
 
+def test_the_csv_alone_is_enough_to_go_on_from(finished, tmp_path, capsys):
+  experiment = make_experiment()
+  assert run(experiment, finished) == 0
+  text = (finished / "tiny.csv").read_text()
+  (tmp_path / "tiny.csv").write_text(text)
+  assert run(experiment, tmp_path) == 0
+  assert "4 runs, 4 of them done before" in capsys.readouterr().out
+  assert (tmp_path / "tiny.csv").read_text() == text
+  assert (tmp_path / "tiny.md").read_text() == (finished / "tiny.md").read_text()
+  # What is asked for is written, and the rest is kept.
+  assert run(experiment, tmp_path, seeds=1) == 0
+  assert len((tmp_path / "tiny.csv").read_text().splitlines()) == 1 + 2 * 5
+  assert run(experiment, tmp_path) == 0
+  assert (tmp_path / "tiny.csv").read_text() == text
+
+
 def test_a_run_that_fails_says_why_and_the_others_go_on(tmp_path, capsys):
   def in_a_world_that_is_not_there(config):
     return override(config, {"environment.name": "three_roms"})
@@ -99,6 +117,24 @@ def test_a_run_that_fails_says_why_and_the_others_go_on(tmp_path, capsys):
     assert {row["method"] for row in csv.DictReader(file)} == {"uniform"}
   # The log of the run that failed stays.
   assert len(list((tmp_path / "work").glob("lost-0-*/logs/output"))) == 1
+
+
+@pytest.mark.parametrize("spare", [0, 1], ids=["a core each", "more runs than cores"])
+def test_every_run_has_a_core_of_its_own_while_there_are_enough(tmp_path, spare):
+  cores = sorted(os.sched_getaffinity(0))
+  jobs = plan(make_experiment(), [method("uniform")], BUDGET, seeds=len(cores) + spare)
+  stop = threading.Event()
+  found: list[list[int]] = []
+
+  def look(progress):
+    if len(progress.fractions) == len(jobs):
+      found.extend(
+        sorted(child.cpu_affinity()) for child in psutil.Process().children() if "one_run" in child.cmdline()[2]
+      )
+      stop.set()
+
+  run_jobs(jobs, Folder(tmp_path), len(jobs), stop, look, lambda job, sentence: None)
+  assert sorted(found) == ([cores] * len(jobs) if spare else [[core] for core in cores])
 
 
 def test_a_killed_run_is_reported_and_starts_anew_the_next_time(tmp_path):

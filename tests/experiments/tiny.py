@@ -42,4 +42,4 @@ def make_result(returns: Sequence[float], method: str = "uniform", seed: int = 0
     (10.0 * period * index, float(period * index), value, 5.0, float(value > 0))
     for index, value in enumerate(returns, start=1)
   )
-  return RunResult("digest", method, seed, 1.0, columns, points)
+  return RunResult("0123456789ab", method, seed, columns, points)

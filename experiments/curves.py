@@ -1,0 +1,62 @@
+"""The CSV of an experiment's curves, which holds all that its runs gave."""
+
+import csv
+import io
+import math
+import pathlib
+import re
+from collections.abc import Mapping, Sequence
+
+from configs import UserError
+from experiments.definition import Experiment
+from experiments.jobs import RunResult
+
+# Before the experiment's own; the last is the digest of the run's job.
+_RUN_COLUMNS = ("method", "seed", "config")
+_DIGEST = re.compile("[0-9a-f]+")
+
+Results = Mapping[str, Sequence[RunResult]]  # Variant -> its runs, by seed.
+
+
+def curves_csv(experiment: Experiment, results: Results) -> str:
+  """One row for each evaluation of each run: what run it is, and the experiment's columns; empty where not measured."""
+  text = io.StringIO()
+  writer = csv.writer(text, lineterminator="\n")
+  writer.writerow((*_RUN_COLUMNS, *experiment.columns))
+  for method, runs in results.items():
+    for run in runs:
+      for row in zip(*(run.column(column) for column in experiment.columns), strict=True):
+        writer.writerow(
+          (method, run.seed, run.digest, *(f"{value:.8g}" if math.isfinite(value) else "" for value in row))
+        )
+  return text.getvalue()
+
+
+def read_curves(path: pathlib.Path) -> list[RunResult]:
+  """The runs of a file that holds what `curves_csv` gave, to eight digits; none where there is no such file.
+
+  Raises:
+    UserError: it is something else.
+  """
+  if not path.is_file():
+    return []
+  points: dict[tuple[str, int, str], list[tuple[float, ...]]] = {}
+  try:
+    with path.open(newline="") as file:
+      rows = csv.reader(file)
+      header = next(rows, [])
+      if tuple(header[:3]) != _RUN_COLUMNS:
+        raise ValueError(f"it does not begin with the columns {', '.join(_RUN_COLUMNS)}")
+      columns = header[3:]
+      for method, seed, digest, *cells in rows:
+        values = tuple(float(cell) if cell else math.nan for cell in cells)
+        if len(values) != len(columns) or not method.isidentifier() or not _DIGEST.fullmatch(digest):
+          raise ValueError(f"line {rows.line_num} is not a run's")
+        points.setdefault((method, int(seed), digest), []).append(values)
+  except ValueError as error:
+    raise UserError(
+      f"{path} is not a CSV file of an experiment's runs ({error}): move it away, or choose another folder with --out."
+    ) from None
+  return [
+    RunResult(digest, method, seed, tuple(columns), tuple(values)) for (method, seed, digest), values in points.items()
+  ]
