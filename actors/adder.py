@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from acme.adders import base
 
-from actors.row_writer import RowWriter
+from actors.row_writer import Row, RowWriter
 from configs import RunConfig
 from environments.timestep import EventTimeStep
 from replay_server.codec import RowCodec
@@ -43,12 +43,12 @@ class _Stored:
   """A row that was appended and can still be referenced.
 
   Attributes:
-    reference: for items.
+    row: for items.
     step: its number in the episode.
     tables: bit mask of the event tables that hold it.
   """
 
-  reference: Any
+  row: Row
   step: int
   tables: int
 
@@ -181,10 +181,10 @@ class EventTableAdder(base.Adder):
     values["steps"] = step.steps
     values["terminated"] = timestep.terminated
     values["truncated"] = timestep.truncated
-    reference = self._writer.append(self._packer.pack(values))
-    self._writer.create_item(self._default, reference, self._default_priority)
+    row = self._writer.append(self._packer.pack(values))
+    self._writer.create_item(self._default, row, self._default_priority)
     self._note(0, values["step"])
-    stored = _Stored(reference, values["step"], tables=0)
+    stored = _Stored(row, values["step"], tables=0)
     self._stored.append(stored)
     self._send(stored, step.tables)
 
@@ -207,7 +207,7 @@ class EventTableAdder(base.Adder):
     stored.tables |= missing
     for bit, name in enumerate(self._tables):
       if missing >> bit & 1:
-        self._writer.create_item(name, stored.reference, self._table_priorities[bit])
+        self._writer.create_item(name, stored.row, self._table_priorities[bit])
         self._note(1 + bit, stored.step)
 
   def _note(self, table: int, step: int) -> None:

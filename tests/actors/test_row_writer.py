@@ -79,6 +79,32 @@ def test_a_reference_that_is_too_old_is_refused_and_the_writer_goes_on(tmp_path:
     writer.close()
 
 
+def test_items_are_sent_many_at_a_time_and_none_waits_for_long(tmp_path: pathlib.Path) -> None:
+  config = make_config({"goal": 4}, [("goal", 3)], capacity=1_000)
+  with serving(config, tmp_path, inline=True) as server:
+    writer = RowWriter(server.connection, 5, threading.Event())
+
+    def write(items: int) -> None:
+      for t in range(items):
+        writer.create_item("default", writer.append(_row(t)))
+
+    def arrived(size: int) -> bool:
+      deadline = time.monotonic() + 10
+      while size_of(server.connection, "default") < size and time.monotonic() < deadline:
+        time.sleep(0.01)
+      return size_of(server.connection, "default") == size
+
+    write(3)
+    time.sleep(0.2)
+    # Nothing is sent behind the caller's back, but the next item takes the late ones along.
+    assert size_of(server.connection, "default") == 0
+    write(1)
+    assert arrived(4)
+    write(128)
+    assert arrived(132)
+    writer.close()
+
+
 def _held_back() -> RunConfig:
   """A run whose server takes a handful of rows until something is sampled."""
   return RunConfig(
