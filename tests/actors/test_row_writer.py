@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 
+from actors import row_writer
 from actors.row_writer import RowWriter
 from configs import LearnerConfig, ReplayConfig, RunConfig, Stopped, TableSpec, UserError
 from replay_server.connection import Connection
@@ -79,7 +80,10 @@ def test_a_reference_that_is_too_old_is_refused_and_the_writer_goes_on(tmp_path:
     writer.close()
 
 
-def test_items_are_sent_many_at_a_time_and_none_waits_for_long(tmp_path: pathlib.Path) -> None:
+def test_items_are_sent_many_at_a_time_and_none_waits_for_long(
+  tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+  monkeypatch.setattr(row_writer, "_BURST_SECONDS", 0.5)  # Long enough for a slow machine to make three items in.
   config = make_config({"goal": 4}, [("goal", 3)], capacity=1_000)
   with serving(config, tmp_path, inline=True) as server:
     writer = RowWriter(server.connection, 5, threading.Event())
@@ -95,7 +99,7 @@ def test_items_are_sent_many_at_a_time_and_none_waits_for_long(tmp_path: pathlib
       return size_of(server.connection, "default") == size
 
     write(3)
-    time.sleep(0.2)
+    time.sleep(0.6)
     # Nothing is sent behind the caller's back, but the next item takes the late ones along.
     assert size_of(server.connection, "default") == 0
     write(1)
