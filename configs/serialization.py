@@ -5,7 +5,7 @@ import dataclasses
 import difflib
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import cattrs
 from cattrs.errors import BaseValidationError, ForbiddenExtraKeysError
@@ -41,12 +41,25 @@ def _structure_str(value: Any, _: type) -> str:
   return value
 
 
+def _is_literal(kind: Any) -> bool:
+  origin: Any = get_origin(kind)
+  return origin is Literal
+
+
+def _structure_choice(value: Any, kind: Any) -> Any:
+  choices = get_args(kind)
+  if value not in choices:
+    raise ValueError(f"{value!r} is not one of {', '.join(map(str, choices))}")
+  return value
+
+
 def _make_converter() -> cattrs.Converter:
   converter = cattrs.Converter(forbid_extra_keys=True)
   converter.register_structure_hook(bool, _structure_bool)
   converter.register_structure_hook(int, _structure_int)
   converter.register_structure_hook(float, _structure_float)
   converter.register_structure_hook(str, _structure_str)
+  converter.register_structure_hook_func(_is_literal, _structure_choice)
   return converter
 
 

@@ -51,6 +51,14 @@ def test_a_config_that_json_cannot_hold_is_refused():
     ('{"seed": true}', r"The config's seed is not valid: True is not a whole number\."),
     ('{"name": 3}', r"The config's name is not valid: 3 is not a text\."),
     (
+      '{"learner": {"bias_correction": "exact"}}',
+      r"The config's learner\.bias_correction is not valid: 'exact' is not one of none, counts, priority_sum, balance\.",
+    ),
+    (
+      '{"learner": {"algorithm": ["ddqn"]}}',
+      r"The config's learner\.algorithm is not valid: \['ddqn'\] is not one of ddqn\.",
+    ),
+    (
       '{"learner": {"prefetch": "false"}}',
       r"The config's learner\.prefetch is not valid: 'false' is not true or false\.",
     ),
