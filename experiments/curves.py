@@ -26,14 +26,18 @@ def curves_csv(experiment: Experiment, results: Results) -> str:
   for method, runs in results.items():
     for run in runs:
       for row in zip(*(run.column(column) for column in experiment.columns), strict=True):
-        writer.writerow(
-          (method, run.seed, run.digest, *(f"{value:.8g}" if math.isfinite(value) else "" for value in row))
-        )
+        writer.writerow((method, run.seed, run.digest, *map(_cell, row)))
   return text.getvalue()
 
 
+def _cell(value: float) -> str:
+  if not math.isfinite(value):
+    return ""
+  return str(int(value)) if value.is_integer() else f"{value:.6g}"
+
+
 def read_curves(path: pathlib.Path) -> list[RunResult]:
-  """The runs of a file that holds what `curves_csv` gave, to eight digits; none where there is no such file.
+  """The runs of a file that holds what `curves_csv` gave, to six digits; none where there is no such file.
 
   Raises:
     UserError: it is something else.
