@@ -1,4 +1,4 @@
-"""The evaluator: plays the latest policy greedily in an environment of its own, and keeps the best one."""
+"""The evaluator: plays the latest policy in an environment of its own, without training's exploration, and keeps the best one."""
 
 import dataclasses
 import json
@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from acme import specs
 
 from configs import EvaluatorConfig, RunConfig, ServerLost, Stopped
 from environments import EventEnvironment, make_environment_spec, make_event_environment
@@ -23,8 +24,8 @@ _POLL_SECONDS = 0.2
 
 
 @dataclasses.dataclass(frozen=True)
-class GreedyEpisode:
-  """One episode of the greedy policy.
+class PlayedEpisode:
+  """One episode of a policy.
 
   Attributes:
     episode_return: undiscounted.
@@ -48,12 +49,23 @@ def make_greedy_policy(
   return lambda observation: np.asarray(network(observation[None])[0].argmax(), spec.actions.dtype)
 
 
+def with_random_actions(
+  policy: Callable[[np.ndarray], Any], spec: specs.DiscreteArray, epsilon: float, rng: np.random.Generator
+) -> Callable[[np.ndarray], Any]:
+  """A policy that takes an action drawn uniformly instead of `policy`'s, with probability `epsilon` at each step."""
+  if not epsilon:
+    return policy
+  return lambda observation: (
+    np.asarray(rng.integers(spec.num_values), spec.dtype) if rng.random() < epsilon else policy(observation)
+  )
+
+
 def play_episode(
   environment: EventEnvironment,
   policy: Callable[[np.ndarray], Any],
   stop: threading.Event | None = None,
   record: bool = False,
-) -> GreedyEpisode:
+) -> PlayedEpisode:
   """Plays one episode.
 
   Args:
@@ -77,10 +89,10 @@ def play_episode(
     events |= timestep.events
     if record:
       frames.append(environment.render())
-  return GreedyEpisode(episode_return, length, events, tuple(frames))
+  return PlayedEpisode(episode_return, length, events, tuple(frames))
 
 
-def is_solved(episodes: list[GreedyEpisode], config: EvaluatorConfig, event_names: list[str]) -> bool:
+def is_solved(episodes: list[PlayedEpisode], config: EvaluatorConfig, event_names: list[str]) -> bool:
   """Whether an evaluation counts towards the run's being solved."""
   if not config.has_goal:
     return False
@@ -112,7 +124,7 @@ class Evaluator:
     Args:
       connection: to the server.
       manifest: of the run.
-      seed: of its environment.
+      seed: of its environment and its random actions.
       stop: ends it.
       checkpoint_dir: where the best policy is kept, as best.npz; None keeps none.
     """
@@ -122,6 +134,7 @@ class Evaluator:
     self._config = config.evaluator
     self._event_names = [event.name for event in config.events]
     self._environment = make_event_environment(config, seed=seed)
+    self._rng = np.random.default_rng(seed)
     manifest.check_codec(layout.make_row_codec(make_environment_spec(self._environment)))
     self._source = PolicySource(connection, config.replay.default.name)
     self._writer = connection.writer()
@@ -168,12 +181,13 @@ class Evaluator:
       return False
     self.state = f"evaluating policy {snapshot.version}"
     self._version = snapshot.version
-    policy = make_greedy_policy(self._run_config, self._environment, snapshot)
+    greedy = make_greedy_policy(self._run_config, self._environment, snapshot)
+    policy = with_random_actions(greedy, self._environment.action_spec(), self._config.epsilon, self._rng)
     episodes = [play_episode(self._environment, policy, self._stop) for _ in range(self._config.episodes)]
     self._report(snapshot, episodes)
     return True
 
-  def _report(self, snapshot: PolicySnapshot, episodes: list[GreedyEpisode]) -> None:
+  def _report(self, snapshot: PolicySnapshot, episodes: list[PlayedEpisode]) -> None:
     summary = EvaluationSummary(
       policy_version=snapshot.version,
       gradient_steps=snapshot.learner_steps,

@@ -13,7 +13,7 @@ from configs.run import (
   ReplayConfig,
   RunConfig,
 )
-from configs.serialization import from_dict, from_json, override, to_dict, to_json
+from configs.serialization import from_dict, from_json, override, to_dict, to_json, without_defaults
 from configs.specs import EventSpec, TableSpec
 
 __all__ = [
@@ -38,4 +38,5 @@ __all__ = [
   "override",
   "to_dict",
   "to_json",
+  "without_defaults",
 ]

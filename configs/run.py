@@ -288,11 +288,13 @@ class LearnerConfig:
 
 @dataclasses.dataclass(frozen=True)
 class EvaluatorConfig:
-  """The evaluator: a greedy policy in an environment of its own.
+  """The evaluator: a policy without training's exploration, in an environment of its own.
 
   Attributes:
     enabled: whether a local run has one.
     episodes: per evaluation, each evaluation with a policy version that was not evaluated before.
+    epsilon: share of its actions that are drawn at random; 0 for the greedy policy. A few of them (.05 in Mnih et al., 2015) say
+      more of a policy where a single wrong value would have it turn on the spot until the episode's end.
     period_seconds: least time between two evaluations of a distributed run.
     period_updates: gradient steps between two evaluations of an inline run.
     solved_event: an event that every episode of an evaluation must have seen for it to count as solved; empty for none.
@@ -302,6 +304,7 @@ class EvaluatorConfig:
 
   enabled: bool = True
   episodes: int = 1
+  epsilon: float = 0.0
   period_seconds: float = 1.0
   period_updates: int = 500
   solved_event: str = ""
@@ -313,6 +316,7 @@ class EvaluatorConfig:
     _require(
       self.solved_evaluations >= 0, f"evaluator.solved_evaluations is {self.solved_evaluations}: it must be 0 or more."
     )
+    _require(0 <= self.epsilon <= 1, f"evaluator.epsilon is {self.epsilon}: it must lie in [0, 1].")
     _require(self.period_seconds >= 0, f"evaluator.period_seconds is {self.period_seconds}: it must be 0 or more.")
 
   @property

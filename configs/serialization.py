@@ -79,6 +79,34 @@ def to_dict(config: Any) -> dict[str, Any]:
   return data
 
 
+def without_defaults(config: Any) -> dict[str, Any]:
+  """What `to_dict` gives, less the fields that have their default.
+
+  A field that is added to a dataclass later, with a default that changes nothing, leaves it the same; `from_dict` reads it.
+  """
+  told = _told(config)
+  assert isinstance(told, dict)
+  return told
+
+
+def _told(value: Any) -> Any:
+  if dataclasses.is_dataclass(value):
+    return {
+      field.name: _told(getattr(value, field.name))
+      for field in dataclasses.fields(value)
+      if getattr(value, field.name) != _default(field)
+    }
+  if isinstance(value, Mapping):
+    return {key: _told(item) for key, item in value.items()}
+  if isinstance(value, (list, tuple)):
+    return [_told(item) for item in value]
+  return value
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+  return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+
+
 def from_dict(data: Mapping[str, Any], cls: type[T] = RunConfig) -> T:  # type: ignore[assignment]
   """The dataclass `cls` from what `to_dict` made of it.
 

@@ -9,7 +9,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from configs import RunConfig, from_dict, to_dict
+from configs import RunConfig, from_dict, to_dict, without_defaults
 from configs.files import replace_text
 from experiments.definition import Budget, Experiment, Variant
 
@@ -36,8 +36,9 @@ class Job:
   def digest(self) -> str:
     """Twelve hexadecimal digits of the SHA-256 of what makes this run another one: its config and its probes."""
     # There and back, so that 10 and 10.0 for one field are the same config.
-    config = to_dict(from_dict(to_dict(self.config)))
-    content = {"config": config, "probes": dict(self.probes)}
+    config: RunConfig = from_dict(to_dict(self.config))
+    # Without defaults, so that a field which comes with a later version leaves the runs of before what they were.
+    content = {"config": without_defaults(config), "probes": dict(self.probes)}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:_HASH_DIGITS]
 
   @property

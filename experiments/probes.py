@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from actors.evaluator import GreedyEpisode, make_greedy_policy, play_episode
+from actors.evaluator import PlayedEpisode, make_greedy_policy, play_episode, with_random_actions
 from configs import RunConfig, UserError
 from configs.seeding import derive_seed
 from environments import ThreeRooms, make, make_environment_spec, make_event_environment
@@ -40,22 +40,22 @@ def summed_q(config: RunConfig) -> Probe:
 
 
 def lava_return(config: RunConfig) -> Probe:
-  """The greedy policy's mean return where the skill is to go round lava (randomised_skills)."""
+  """The mean return where the skill is to go round lava (randomised_skills)."""
   return _mean_return(config, skill="lava")
 
 
 def gap_return(config: RunConfig) -> Probe:
-  """The greedy policy's mean return where the skill is to go through a gap (randomised_skills)."""
+  """The mean return where the skill is to go through a gap (randomised_skills)."""
   return _mean_return(config, skill="gap")
 
 
 def door_return(config: RunConfig) -> Probe:
-  """The greedy policy's mean return where the skill is to open the right door (randomised_skills)."""
+  """The mean return where the skill is to open the right door (randomised_skills)."""
   return _mean_return(config, skill="open_door")
 
 
 def shifted_success(config: RunConfig) -> Probe:
-  """The share of greedy episodes from the shifted start (1, 4) that reach the goal (obstacle_course; SSET, Appendix A.2)."""
+  """The share of episodes from the shifted start (1, 4) that reach the goal (obstacle_course; SSET, Appendix A.2)."""
   goal = [event.name for event in config.events].index(config.evaluator.solved_event)
   played = _played(config, start=[1, 4])
   return lambda weights: float(np.mean([episode.events >> goal & 1 for episode in played(weights)]))
@@ -66,14 +66,16 @@ def _mean_return(config: RunConfig, **arguments: Any) -> Probe:
   return lambda weights: float(np.mean([episode.episode_return for episode in played(weights)]))
 
 
-def _played(config: RunConfig, **arguments: Any) -> Callable[[np.ndarray], list[GreedyEpisode]]:
-  """Greedy episodes in the run's world with some arguments changed."""
+def _played(config: RunConfig, **arguments: Any) -> Callable[[np.ndarray], list[PlayedEpisode]]:
+  """The evaluator's kind of episodes, in the run's world with some arguments changed."""
   world = dataclasses.replace(config.environment, arguments={**config.environment.arguments, **arguments})
   changed = dataclasses.replace(config, environment=world)
 
-  def play(weights: np.ndarray) -> list[GreedyEpisode]:
+  def play(weights: np.ndarray) -> list[PlayedEpisode]:
     environment = make_event_environment(changed, seed=derive_seed(config.seed, "probe"))
-    policy = make_greedy_policy(config, environment, PolicySnapshot(version=0, learner_steps=0, weights=weights))
+    greedy = make_greedy_policy(config, environment, PolicySnapshot(version=0, learner_steps=0, weights=weights))
+    rng = np.random.default_rng(derive_seed(config.seed, "probe"))
+    policy = with_random_actions(greedy, environment.action_spec(), config.evaluator.epsilon, rng)
     try:
       return [play_episode(environment, policy) for _ in range(_EPISODES)]
     finally:

@@ -6,7 +6,7 @@ import pathlib
 import numpy as np
 import tensorflow as tf
 
-from actors.evaluator import make_greedy_policy, play_episode
+from actors.evaluator import make_greedy_policy, play_episode, with_random_actions
 from configs import RunConfig, UserError
 from configs.seeding import derive_seed
 from environments import make_environment_spec, make_event_environment
@@ -65,9 +65,12 @@ def policy_path(path: pathlib.Path) -> pathlib.Path:
 
 
 def _play(config: RunConfig, snapshot: PolicySnapshot, episodes: int) -> tuple[list[float], list[int]]:
-  environment = make_event_environment(config, seed=derive_seed(config.seed, "evaluator"))
+  seed = derive_seed(config.seed, "evaluator")
+  environment = make_event_environment(config, seed=seed)
   try:
-    policy = make_greedy_policy(config, environment, snapshot)
+    greedy = make_greedy_policy(config, environment, snapshot)
+    rng = np.random.default_rng(seed)
+    policy = with_random_actions(greedy, environment.action_spec(), config.evaluator.epsilon, rng)
     played = [play_episode(environment, policy) for _ in range(episodes)]
   finally:
     environment.close()

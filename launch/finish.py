@@ -3,7 +3,7 @@
 import dataclasses
 import pathlib
 
-from actors.evaluator import GreedyEpisode, make_greedy_policy, play_episode
+from actors.evaluator import PlayedEpisode, make_greedy_policy, play_episode
 from configs import RunConfig, UserError
 from configs.seeding import derive_seed
 from environments import make_event_environment
@@ -84,7 +84,7 @@ def draw_greedy_path(policy: pathlib.Path, run: RunDirectory) -> None:
   report.greedy_path_gif(episode.frames, run.path / report.GREEDY_VIDEO_FILE)
 
 
-def record_episode(config: RunConfig, snapshot: PolicySnapshot) -> GreedyEpisode:
+def record_episode(config: RunConfig, snapshot: PolicySnapshot) -> PlayedEpisode:
   """One rendered greedy episode.
 
   Raises:

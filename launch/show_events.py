@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from actors.evaluator import make_greedy_policy
+from actors.evaluator import make_greedy_policy, with_random_actions
 from actors.policies import epsilon_at
 from configs import RunConfig, UserError, to_json
 from configs.seeding import derive_seed
@@ -132,8 +132,7 @@ def _make_policy(roll_out: RollOut, environment: EventEnvironment) -> Policy:
   snapshot, learned = roll_out.snapshot
   _check_fits(environment, learned)
   greedy = make_greedy_policy(dataclasses.replace(roll_out.config, network=learned.network), environment, snapshot)
-  epsilon = _epsilon(roll_out)
-  return lambda observation: act_randomly(observation) if rng.random() < epsilon else greedy(observation)
+  return with_random_actions(greedy, spec, _epsilon(roll_out), rng)
 
 
 def _epsilon(roll_out: RollOut) -> float:

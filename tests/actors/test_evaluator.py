@@ -1,13 +1,15 @@
 """The evaluator: what counts as solved, and which policies it evaluates and keeps."""
 
+import dataclasses
 import pathlib
 import threading
 
 import numpy as np
 import pytest
+from acme import specs
 
 from actors import evaluator as evaluator_module
-from actors.evaluator import Evaluator, GreedyEpisode, is_solved, make_greedy_policy, play_episode
+from actors.evaluator import Evaluator, PlayedEpisode, is_solved, make_greedy_policy, play_episode, with_random_actions
 from configs import EvaluatorConfig, Stopped
 from environments import EventTimeStep, make_event_environment
 from networks import ActingNetwork
@@ -37,7 +39,7 @@ _EVENTS = ["gap", "done"]
 def test_an_evaluation_is_solved_when_every_episode_saw_the_event_and_their_mean_return_is_reached(
   goal: dict[str, object], episodes: list[tuple[float, int]], solved: bool
 ) -> None:
-  played = [GreedyEpisode(episode_return, 5, events) for episode_return, events in episodes]
+  played = [PlayedEpisode(episode_return, 5, events) for episode_return, events in episodes]
   assert is_solved(played, EvaluatorConfig(**goal), _EVENTS) is solved  # type: ignore[arg-type]
 
 
@@ -63,6 +65,39 @@ def test_a_version_is_evaluated_once_and_one_that_has_not_learned_never(tmp_path
   assert [(summary.policy_version, summary.gradient_steps) for summary in summaries] == [(2, 20), (3, 30)]
   assert evaluator.metrics() == {"evaluations": 2}
   assert all(0 < summary.mean_length <= TIME_LIMIT for summary in summaries)
+
+
+def test_a_share_of_the_actions_can_be_random() -> None:
+  spec = specs.DiscreteArray(4)
+
+  def always_3(observation: np.ndarray) -> int:
+    return 3
+
+  def act(epsilon: float) -> np.ndarray:
+    policy = with_random_actions(always_3, spec, epsilon, np.random.default_rng(1))
+    return np.array([policy(np.zeros(2)) for _ in range(4_000)])
+
+  assert (act(0.0) == 3).all()
+  # Of a fifth of the actions a quarter are 3 by chance.
+  counts = np.bincount(act(0.2), minlength=4) / 4_000
+  assert counts == pytest.approx([0.05, 0.05, 0.05, 0.85], abs=0.015)
+  assert np.bincount(act(1.0)) / 4_000 == pytest.approx([0.25] * 4, abs=0.03)
+
+
+def test_the_evaluators_epsilon_is_the_configs(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+  asked = []
+
+  def note(policy: object, spec: object, epsilon: float, rng: object) -> object:
+    asked.append(epsilon)
+    return policy
+
+  monkeypatch.setattr(evaluator_module, "with_random_actions", note)
+  config = with_goal(make_run())
+  config = dataclasses.replace(config, evaluator=dataclasses.replace(config.evaluator, epsilon=0.125))
+  with serving(config, tmp_path, CODEC, inline=True) as server:
+    PolicyPublisher(server.connection).publish(snapshot(2, learner_steps=20))
+    assert Evaluator(server.connection, server.manifest, 0, threading.Event()).step()
+  assert asked == [0.125]
 
 
 def test_it_plays_the_published_network_greedily(tmp_path: pathlib.Path) -> None:
@@ -96,7 +131,7 @@ def test_the_best_policy_is_kept_and_of_equals_the_latest(
     evaluator = Evaluator(server.connection, server.manifest, 0, threading.Event(), tmp_path / "policy")
     publisher = PolicyPublisher(server.connection)
     for version, episode_return in enumerate(returns, start=1):
-      played = GreedyEpisode(episode_return, 5, 0)
+      played = PlayedEpisode(episode_return, 5, 0)
       monkeypatch.setattr(evaluator_module, "play_episode", lambda *args, played=played: played)
       publisher.publish(snapshot(version))
       evaluator.step()
@@ -155,7 +190,7 @@ def test_the_best_policy_of_before_is_not_replaced_by_a_worse_one_after_a_restar
     publisher = PolicyPublisher(server.connection)
     for version, episode_return in ((1, 2.0), (2, 1.0)):
       evaluator = Evaluator(server.connection, server.manifest, 0, threading.Event(), tmp_path / "policy")
-      played = GreedyEpisode(episode_return, 5, 0)
+      played = PlayedEpisode(episode_return, 5, 0)
       monkeypatch.setattr(evaluator_module, "play_episode", lambda *args, played=played: played)
       publisher.publish(snapshot(version))
       evaluator.step()

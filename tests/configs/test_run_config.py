@@ -121,6 +121,7 @@ def test_an_evaluator_has_a_goal_when_it_has_an_event_or_a_return_to_reach():
     (lambda: EvaluatorConfig(episodes=0), r"evaluator\.episodes is 0"),
     (lambda: EvaluatorConfig(period_updates=0), r"evaluator\.period_updates is 0"),
     (lambda: EvaluatorConfig(solved_evaluations=-1), r"evaluator\.solved_evaluations is -1: it must be 0 or more\."),
+    (lambda: EvaluatorConfig(epsilon=1.5), r"evaluator\.epsilon is 1\.5: it must lie in \[0, 1\]\."),
     (lambda: EvaluatorConfig(period_seconds=-1), r"evaluator\.period_seconds is -1: it must be 0 or more\."),
     (lambda: RunConfig(name="my run"), r"Run name 'my run' is not valid"),
     (lambda: RunConfig(environment_steps=0), r"config\.environment_steps is 0"),

@@ -6,7 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs import PRESETS, EnvironmentConfig, RunConfig, UserError, from_dict, from_json, override, to_dict, to_json
+from configs import (
+  PRESETS,
+  EnvironmentConfig,
+  EvaluatorConfig,
+  RunConfig,
+  TableSpec,
+  UserError,
+  from_dict,
+  from_json,
+  override,
+  to_dict,
+  to_json,
+  without_defaults,
+)
 from configs.serialization import parse_value
 
 
@@ -28,6 +41,22 @@ def test_a_preset_survives_the_way_through_json(name):
 def test_arguments_and_seeds_survive_the_way_through_json(arguments, seed):
   config = RunConfig(seed=seed, environment=EnvironmentConfig("three_rooms", arguments))
   assert from_json(to_json(config)) == config
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_a_preset_without_its_defaults_is_the_same_preset(name):
+  config = PRESETS[name]()
+  assert from_dict(without_defaults(config)) == config
+  assert len(json.dumps(without_defaults(config))) < len(json.dumps(to_dict(config))) / 2
+
+
+def test_only_what_differs_from_a_default_is_left():
+  assert without_defaults(RunConfig()) == {}
+  config = RunConfig(seed=3, evaluator=EvaluatorConfig(episodes=2))
+  assert without_defaults(config) == {"seed": 3, "evaluator": {"episodes": 2}}
+  assert without_defaults(TableSpec("goal", 0.25)) == {"name": "goal", "probability": 0.25}
+  preset = without_defaults(PRESETS["three_rooms"]())
+  assert [sorted(table) for table in preset["replay"]["tables"]] == [["name", "probability"]] * 2
 
 
 def test_a_config_that_json_cannot_hold_is_refused():

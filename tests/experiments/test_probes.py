@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from actors.evaluator import GreedyEpisode
+from actors.evaluator import PlayedEpisode
 from configs import EnvironmentConfig, RunConfig, UserError, load_config
 from environments import ThreeRooms, make_environment_spec, make_event_environment
 from experiments import probes
@@ -50,7 +50,9 @@ def test_a_skills_return_is_that_of_greedy_episodes_with_that_skill_and_the_same
 ):
   config = load_config("randomised_skills")
   world = dataclasses.replace(config.environment, arguments={"time_limit": 20, "step_reward": -0.1})
-  config = dataclasses.replace(config, environment=world)
+  # With random actions, so that these are the same every time too.
+  evaluator = dataclasses.replace(config.evaluator, epsilon=0.2)
+  config = dataclasses.replace(config, environment=world, evaluator=evaluator)
   made = []
 
   def make(*args, **kwargs):
@@ -74,7 +76,7 @@ def test_the_shifted_success_starts_elsewhere_and_counts_episodes_that_reach_the
     environment.reset()
     starts.append(tuple(environment.gym_env.unwrapped.position))
     goal = 1 << [event.name for event in config.events].index("done")
-    return GreedyEpisode(0.0, 1, goal if len(starts) % 5 == 0 else 1)
+    return PlayedEpisode(0.0, 1, goal if len(starts) % 5 == 0 else 1)
 
   monkeypatch.setattr(probes, "play_episode", play_episode)
   assert probes.shifted_success(config)(weights_for(config, seed=1)) == pytest.approx(0.2)
