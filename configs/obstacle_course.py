@@ -41,5 +41,5 @@ def get_config() -> RunConfig:
     actor=ActorConfig(workers=2, random_steps=50_000, epsilon=0.3),
     learner=LearnerConfig(batch_size=32, learning_rate=5e-4, discount=0.99, target_update_rate=0.01),
     # An episode differs from the next: ten of them tell more than one.
-    evaluator=EvaluatorConfig(episodes=10, solved_event="done", solved_evaluations=4),
+    evaluator=EvaluatorConfig(episodes=10, epsilon=0.05, solved_event="done", solved_evaluations=4),
   )

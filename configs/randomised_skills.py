@@ -22,7 +22,8 @@ def get_config() -> RunConfig:
     course,
     name="randomised_skills",
     environment_steps=2_000_000,
-    environment=EnvironmentConfig("randomised_skills"),
+    # The paper names no sizes. A random policy opens a door twice as often in this room as in the world's own of 9 x 5 cells.
+    environment=EnvironmentConfig("randomised_skills", {"width": 8, "height": 4}),
     events=tuple(EventSpec(name, f"environments.randomised_skills:{name}", history=50) for name in EVENTS),
     replay=dataclasses.replace(course.replay, default=default, tables=tables),
     # Ten episodes of each skill, on average.

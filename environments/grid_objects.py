@@ -11,9 +11,6 @@ from minigrid.utils.rendering import fill_coords, point_in_rect, point_in_triang
 from numpy import typing as npt
 
 __all__ = [
-  "COLOR_TO_IDX",
-  "OBJECT_TO_IDX",
-  "STATE_TO_IDX",
   "Door",
   "Goal",
   "Grid",
@@ -24,8 +21,7 @@ __all__ = [
   "WorldObj",
 ]
 
-# The library's floor has the state 0 always. Another state keeps the two apart for an agent, and in the library's cache
-# of drawn tiles.
+# The library's floor has the state 0 always. Another state keeps the two apart in the library's cache of drawn tiles.
 _SPIKES_STATE = STATE_TO_IDX["closed"]
 
 

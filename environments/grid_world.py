@@ -48,7 +48,11 @@ HAPPENINGS = ("at_spike", "at_lava", "at_gap", "pickup_key", "at_door", "at_goal
 _ARRIVALS = {"floor": "at_spike", "lava": "at_lava", "goal": "at_goal"}  # Type of the object walked on -> happening.
 _ENDS = frozenset({"at_lava", "at_goal"})
 
-_CHANNELS = 3  # type, colour and state of an object.
+# An agent sees these kinds of objects (spikes are a floor of their own), of doors and keys the colour, and of doors two flags.
+_KINDS = ("wall", "door", "key", "goal", "lava", "floor")
+_COLOURED = ("door", "key")
+_CHANNELS = len(_KINDS) + len(KEY_COLOURS) + 2
+_CARRIED = 1 + _CHANNELS  # Numbers of the object in hand.
 _MARGIN = VIEW_SIZE - 1  # cells beyond the outer wall that can be in view.
 _TILE_PIXELS = 32
 
@@ -58,11 +62,12 @@ class GridWorld(gymnasium.Env[Observation, Any], abc.ABC):
 
   Observation: one float32 vector, within [-1, 1]. With a view (`HAS_VIEW`) it is
     - the view: 5 x 5 cells, the agent in the middle of the last row and looking towards the first; row by row from the
-      farthest, from left to right, three numbers a cell: the type, the colour and the state of what is there, as
-      minigrid numbers them, each divided by its largest number. The agent sees through walls, and its own cell shows
-      what it stands on. What lies beyond the outer wall looks like wall;
+      farthest, from left to right, thirteen numbers a cell, 1 or 0: whether a wall, a door, a key, the goal, lava or spikes
+      are there; whether its colour is one of `KEY_COLOURS`, for a door or a key; whether a door is locked, and whether
+      open. All are 0 on bare floor. The agent sees through walls, and its own cell shows what it stands on. What lies
+      beyond the outer wall looks like wall;
     - carrying: 1 with an object in hand, else 0;
-    - type and colour of the object in hand, scaled alike, or (-1, -1);
+    - the object in hand as thirteen numbers like a cell's; -1 each without one;
     - x, y and theta, each scaled to [-1, 1] as in `ThreeRooms`.
     Without a view it is x, y and theta alone.
   Actions: 0 turns left, 1 turns right, 2 goes one cell forward; with a view also 3 picks up the object ahead, 4 drops
@@ -121,7 +126,6 @@ class GridWorld(gymnasium.Env[Observation, Any], abc.ABC):
     self.grid.wall_rect(0, 0, self.width, self.height)
     self._wall = self.objects.Wall()  # All pieces of wall inside are one object.
     self._empty_cells = list(self.grid.grid)
-    self._scales = _scales(self.objects)
     self._values = self._make_values()
     self._empty_values = self._values.copy()
     self._gathers = self._make_gathers()
@@ -242,17 +246,11 @@ class GridWorld(gymnasium.Env[Observation, Any], abc.ABC):
     x, y = position
     self.grid.grid[y * self.width + x] = thing
     at = self._value_index(x, y)
-    self._values[at : at + _CHANNELS] = self._scaled(thing)
+    self._values[at : at + _CHANNELS] = _features(thing)
 
   def _carry(self, thing: Any) -> None:
     self.carrying = thing
-    carried = (0.0, -1.0, -1.0) if thing is None else (1.0, *self._scaled(thing)[:2])
-    self._values[self._carried_index : self._carried_index + len(carried)] = carried
-
-  def _scaled(self, thing: Any) -> tuple[float, ...]:
-    """An object's type, colour and state, from 0 to 1."""
-    encoded = (self.objects.OBJECT_TO_IDX["empty"], 0, 0) if thing is None else thing.encode()
-    return tuple(number / scale for number, scale in zip(encoded, self._scales, strict=True))
+    self._values[self._carried_index : self._carried_index + _CARRIED] = _carried(thing)
 
   def _observe(self) -> Observation:
     x, y = self.position
@@ -284,20 +282,20 @@ class GridWorld(gymnasium.Env[Observation, Any], abc.ABC):
   def _make_values(self) -> npt.NDArray[np.float32]:
     """Everything that an observation of the empty floor can hold, in one array.
 
-    The cells with a margin of wall around them, [height + 8, width + 8, 3]; carrying, type and colour in hand; x of every
-    column, y of every row, theta of every heading.
+    The cells with a margin of wall around them, [height + 8, width + 8, 13]; the object in hand; x of every column, y of
+    every row, theta of every heading.
     """
-    cells = np.tile(np.array(self._scaled(self._wall)), (self.height + 2 * _MARGIN, self.width + 2 * _MARGIN, 1))
-    cells[_MARGIN + 1 : -_MARGIN - 1, _MARGIN + 1 : -_MARGIN - 1] = self._scaled(None)
+    cells = np.tile(np.array(_features(self._wall)), (self.height + 2 * _MARGIN, self.width + 2 * _MARGIN, 1))
+    cells[_MARGIN + 1 : -_MARGIN - 1, _MARGIN + 1 : -_MARGIN - 1] = _features(None)
     # From edge to edge of the floor; the outer wall, where no agent can be, lies beyond.
     x, y = ((2 * np.arange(size) - size + 1) / (size - 3) for size in (self.width, self.height))
     theta = np.linspace(-1, 1, len(HEADINGS))
-    return np.concatenate([cells.ravel(), (0, -1, -1), x, y, theta]).astype(np.float32)
+    return np.concatenate([cells.ravel(), _carried(None), x, y, theta]).astype(np.float32)
 
   def _make_gathers(self) -> npt.NDArray[np.intp]:
     """[cells * headings, size]: where in the values each number of the observation lies; 0 where no agent can be."""
-    pose = self._carried_index + 3
-    size = VIEW_SIZE**2 * _CHANNELS + 6 if self.HAS_VIEW else 3
+    pose = self._carried_index + _CARRIED
+    size = VIEW_SIZE**2 * _CHANNELS + _CARRIED + 3 if self.HAS_VIEW else 3
     gathers = np.zeros((self.width * self.height * len(HEADINGS), size), np.intp)
     for x in range(1, self.width - 1):
       for y in range(1, self.height - 1):
@@ -306,8 +304,8 @@ class GridWorld(gymnasium.Env[Observation, Any], abc.ABC):
           row[-3:] = pose + x, pose + self.width + y, pose + self.width + self.height + heading
           if self.HAS_VIEW:
             cells = np.array([self._value_index(*cell) for cell in _view_cells((x, y), heading)])
-            row[:-6] = (cells[:, None] + np.arange(_CHANNELS)).ravel()
-            row[-6:-3] = self._carried_index + np.arange(3)
+            row[: -_CARRIED - 3] = (cells[:, None] + np.arange(_CHANNELS)).ravel()
+            row[-_CARRIED - 3 : -3] = self._carried_index + np.arange(_CARRIED)
     return gathers
 
   def _random_row(self) -> int:
@@ -370,9 +368,20 @@ def _check_reward(world: str, reward: float) -> float:
   return float(reward)
 
 
-def _scales(objects: types.ModuleType) -> tuple[int, ...]:
-  """The largest number of each channel."""
-  return tuple(max(numbers.values()) for numbers in (objects.OBJECT_TO_IDX, objects.COLOR_TO_IDX, objects.STATE_TO_IDX))
+def _features(thing: Any) -> tuple[float, ...]:
+  """What an agent sees of an object, or of bare floor."""
+  features = [0.0] * _CHANNELS
+  if thing is not None:
+    features[_KINDS.index(thing.type)] = 1.0
+    if thing.type in _COLOURED:
+      features[len(_KINDS) + KEY_COLOURS.index(thing.color)] = 1.0
+    if thing.type == "door":
+      features[-2:] = float(thing.is_locked), float(thing.is_open)
+  return tuple(features)
+
+
+def _carried(thing: Any) -> tuple[float, ...]:
+  return (0.0, *[-1.0] * _CHANNELS) if thing is None else (1.0, *_features(thing))
 
 
 def _view_cells(position: Position, heading: int) -> list[Position]:

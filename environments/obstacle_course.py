@@ -11,9 +11,10 @@ The paper gives the observation, the actions, the rewards of spikes and lava, th
 keys, doors and their colours. The spikes are not in that list, and do not move here: they fill the middle column of the
 first room but for its top row, so that the way from (1, 1) hardly meets them and the way from (1, 4) has to go around
 them, as the experiment on forgetting needs it. The paper leaves open the sizes, the number of keys and doors, the place
-of the goal, the time limit, and the reward of all other steps. That is 0 here: the paper calls the course sparse in
-rewards (Section 5.6), and with the other worlds' -0.1 and its discount of 0.99 the lava, ten steps away, would be worth
-more than the goal, 34 steps away, in most episodes.
+of the goal, the time limit, and the reward of all other steps. That is -0.01 here. Were it 0, wandering would cost nothing but
+a hundredth of the goal's value a step, less than what a network gets wrong, so that greedy policies turn on the spot. With
+the other worlds' -0.1 and the paper's discount of 0.99 the lava, ten steps away, would be worth more than the goal, 34 steps
+away, in most episodes. At -0.01 it is never worth more than to wait for ever, which is worth -1.
 """
 
 from collections.abc import Sequence
@@ -66,7 +67,7 @@ class ObstacleCourse(GridWorld):
     doors: int = 2,
     keys: int = 2,
     time_limit: int = 500,
-    step_reward: float = 0.0,
+    step_reward: float = -0.01,
     render_mode: str | None = None,
     highlight: bool = False,
   ):

@@ -42,7 +42,7 @@ class RandomisedSkills(GridWorld):
     doors: int = 2,
     skill: str | None = None,
     time_limit: int = 200,
-    step_reward: float = 0.0,
+    step_reward: float = -0.01,
     render_mode: str | None = None,
     highlight: bool = False,
   ):
