@@ -136,11 +136,13 @@ class Experiment:
     return tuple(known[name] for name in dict.fromkeys(names))
 
   def config_of(self, variant: Variant, budget: Budget, seed: int) -> RunConfig:
-    """The config of one run, which goes on to its budget whether it is solved or not."""
+    """The config of one run, which goes on to its budget whether it is solved or not.
+
+    It does not hold the experiment's name: a run that two experiments have in common is the same in both.
+    """
     config = variant.change(budget.change(self.config))
     return dataclasses.replace(
       config,
-      name=self.name,
       seed=seed,
       environment_steps=environment_steps(config, budget.gradient_steps),
       evaluator=dataclasses.replace(config.evaluator, solved_evaluations=0),

@@ -43,8 +43,8 @@ class Job:
 
   @property
   def stem(self) -> str:
-    """Of its files' names; two runs never share one."""
-    return _stem(self.method, self.seed, self.digest)
+    """Of its run directory's name; two runs never share one."""
+    return f"{self.method}-{self.seed}-{self.digest}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,11 +64,6 @@ class RunResult:
   seed: int
   columns: tuple[str, ...]
   points: tuple[tuple[float, ...], ...]
-
-  @property
-  def stem(self) -> str:
-    """Of its job."""
-    return _stem(self.method, self.seed, self.digest)
 
   def column(self, name: str) -> list[float]:
     """The values of one column, in the order of the evaluations."""
@@ -102,8 +97,8 @@ def read_job(path: pathlib.Path) -> Job:
 
 
 def result_path(folder: pathlib.Path, run: Job | RunResult) -> pathlib.Path:
-  """Where a run's result lies."""
-  return folder / f"{run.stem}.json"
+  """Where a run's result lies; experiments in one folder share the runs that they have in common, under whatever names."""
+  return folder / f"{run.digest}.json"
 
 
 def write_result(path: pathlib.Path, result: RunResult) -> None:
@@ -122,10 +117,6 @@ def read_result(path: pathlib.Path, job: Job) -> RunResult | None:
   except (OSError, ValueError, TypeError, KeyError):
     return None  # What cannot be read is run again.
   return result if result.digest == job.digest else None
-
-
-def _stem(method: str, seed: int, digest: str) -> str:
-  return f"{method}-{seed}-{digest}"
 
 
 def _to_json(value: float) -> float | None:

@@ -16,13 +16,20 @@ from experiments.definition import (
   papers_methods,
 )
 
+
+def _with_short_warm_up(config: RunConfig) -> RunConfig:
+  return dataclasses.replace(config, actor=dataclasses.replace(config.actor, random_steps=5_000))
+
+
 BUDGETS = {
   "paper": Budget(gradient_steps=64_000, seeds=30),
-  "quick": Budget(gradient_steps=1_600, seeds=1),
+  "quick": Budget(gradient_steps=6_400, seeds=2, change=_with_short_warm_up),
 }
 # In gradient steps: an evaluation of ten episodes or more takes seconds while they still end at the time limit.
 EVALUATION_PERIOD = 800
 _RETURN = Panel("eval_return", "return of the greedy policy")
+# In all four, so that they have runs in common.
+_PROBES = {"shifted_success": "experiments.probes:shifted_success"}
 _THRESHOLDS = (Threshold("eval_return", 0.5, "the first evaluation with a mean return of at least .5"),)
 
 
@@ -36,6 +43,7 @@ def get_experiment() -> Experiment:
     budgets=BUDGETS,
     panels=(_RETURN,),
     thresholds=_THRESHOLDS,
+    probes=_PROBES,
     band="std",
   )
 
@@ -52,7 +60,7 @@ def get_forgetting() -> Experiment:
     thresholds=(
       Threshold("shifted_success", 0.5, "the first evaluation with half of its episodes successful from (1, 4)"),
     ),
-    probes={"shifted_success": "experiments.probes:shifted_success"},
+    probes=_PROBES,
   )
 
 
@@ -64,12 +72,13 @@ def get_histories() -> Experiment:
     config=evaluated_every(obstacle_course.get_config(), EVALUATION_PERIOD),
     variants=(
       method("uniform", "Uniform ER"),
-      Variant("intermediate", "all events, τ = 50", method("sset").change),
+      method("sset", "all events, τ = 50"),
       *(Variant(f"done_{history}", f"goal, τ = {history}", _goal_with(history)) for history in (1, 50, 100, 200)),
     ),
     budgets=BUDGETS,
     panels=(_RETURN,),
     thresholds=_THRESHOLDS,
+    probes=_PROBES,
   )
 
 
@@ -91,6 +100,7 @@ def get_weights() -> Experiment:
     budgets=BUDGETS,
     panels=(_RETURN,),
     thresholds=_THRESHOLDS,
+    probes=_PROBES,
   )
 
 

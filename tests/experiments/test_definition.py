@@ -106,3 +106,17 @@ def test_shares_of_the_weights_experiment_are_half_of_a_batch_with_a_row_each():
     assert sum(shares.values()) == pytest.approx(0.5)
     if variant.name in ("door", "done"):
       assert shares[{"door": "at_door", "done": "done"}[variant.name]] == 0.4
+
+
+def test_experiments_of_one_world_have_runs_in_common():
+  def digests(name, methods):
+    experiment = find_experiment(name)
+    jobs = plan(experiment, experiment.select(methods), experiment.budgets["paper"], seeds=1)
+    return [job.digest for job in jobs]
+
+  course = digests("obstacle_course", ["uniform", "sset"])
+  assert course == digests("histories", ["uniform", "sset"])
+  assert course == digests("forgetting", ["uniform", "sset"])
+  assert course[:1] == digests("weights", ["uniform"])
+  assert digests("randomised_skills", ["uniform", "sset"]) == digests("cagrad", ["uniform", "sset"])
+  assert digests("two_rooms", ["uniform", "pbs", "sset"]) == digests("bad_events", ["uniform", "pbs", "gap_goal_70"])
