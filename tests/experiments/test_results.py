@@ -1,0 +1,43 @@
+"""The committed results: each is of the experiment as it is now, and its table is what its curves give."""
+
+import pathlib
+import shlex
+
+import pytest
+
+from experiments.curves import read_curves
+from experiments.jobs import plan
+from experiments.registry import EXPERIMENTS, find_budget, find_experiment
+from experiments.tables import summary_markdown
+
+RESULTS = pathlib.Path(__file__).parents[2] / "docs" / "results"
+
+
+def _options(command: str) -> dict[str, str]:
+  return dict(word.removeprefix("--").split("=", 1) for word in shlex.split(command)[3:])
+
+
+@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if (RESULTS / f"{name}.csv").exists()])
+def test_a_committed_result_is_what_its_command_gives(name):
+  experiment = find_experiment(name)
+  text = (RESULTS / f"{name}.md").read_text()
+  (command,) = [line.strip() for line in text.splitlines() if line.startswith("    slipstream")]
+  options = _options(command)
+  assert command.startswith(f"slipstream experiment {name} ")
+  assert options["out"] == "docs/results"
+  budget = find_budget(experiment, options["budget"])
+  variants = experiment.select(options["methods"].split(",") if "methods" in options else [])
+  jobs = plan(experiment, variants, budget, int(options.get("seeds", budget.seeds)))
+
+  runs = read_curves(RESULTS / f"{name}.csv")
+  assert sorted((run.method, run.seed, run.digest) for run in runs) == sorted(
+    (job.method, job.seed, job.digest) for job in jobs
+  )
+  results = {variant.name: [run for run in runs if run.method == variant.name] for variant in variants}
+  assert summary_markdown(experiment, variants, results, budget, command) == text
+  assert (RESULTS / f"{name}.png").stat().st_size > 10_000
+
+
+def test_nothing_else_lies_there():
+  names = {path.stem for path in RESULTS.iterdir() if path.is_file()} - {"README"}
+  assert names <= set(EXPERIMENTS)
