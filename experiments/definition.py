@@ -89,6 +89,8 @@ class Experiment:
     thresholds: for the table.
     probes: column -> `module:function` of more curves. The function takes the run's config and returns one from the weights,
       float32 [P], to a number; it is called after every evaluation.
+    recorded: columns of metrics.csv that become curves too, as they are after each evaluation: "train_return", the mean over
+      the last 100 episodes.
     reference: the variant that the others are compared with.
     band: around the means in the picture: a 95 % bootstrap interval of the mean, or the standard deviation over seeds.
   """
@@ -101,11 +103,12 @@ class Experiment:
   panels: tuple[Panel, ...]
   thresholds: tuple[Threshold, ...] = ()
   probes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  recorded: tuple[str, ...] = ()
   reference: str = "uniform"
   band: Band = "bootstrap"
 
   def __post_init__(self) -> None:
-    known = (*EVALUATION_COLUMNS, *self.probes)
+    known = self.columns
     for curve in (*(panel.curve for panel in self.panels), *(threshold.curve for threshold in self.thresholds)):
       if curve not in known:
         raise ValueError(f"experiment {self.name!r} has no curve {curve!r}, only {', '.join(known)}")
@@ -116,7 +119,7 @@ class Experiment:
   @property
   def columns(self) -> tuple[str, ...]:
     """Of a run's curve."""
-    return (*EVALUATION_COLUMNS, *self.probes)
+    return (*EVALUATION_COLUMNS, *self.recorded, *self.probes)
 
   def select(self, names: Sequence[str]) -> tuple[Variant, ...]:
     """The variants of these names, which may also be baselines that the experiment does not have by itself.

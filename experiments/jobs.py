@@ -25,20 +25,24 @@ class Job:
     seed: of the run.
     config: of the run, its seed included.
     probes: column -> `module:function`.
+    recorded: columns of metrics.csv.
   """
 
   method: str
   seed: int
   config: RunConfig
   probes: Mapping[str, str]
+  recorded: tuple[str, ...] = ()
 
   @functools.cached_property
   def digest(self) -> str:
-    """Twelve hexadecimal digits of the SHA-256 of what makes this run another one: its config and its probes."""
+    """Twelve hexadecimal digits of the SHA-256 of what makes this run another one: its config and its curves."""
     # There and back, so that 10 and 10.0 for one field are the same config.
     config: RunConfig = from_dict(to_dict(self.config))
     # Without defaults, so that a field which comes with a later version leaves the runs of before what they were.
-    content = {"config": without_defaults(config), "probes": dict(self.probes)}
+    content: dict[str, Any] = {"config": without_defaults(config), "probes": dict(self.probes)}
+    if self.recorded:
+      content["recorded"] = list(self.recorded)
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:_HASH_DIGITS]
 
   @property
@@ -78,7 +82,7 @@ def plan(experiment: Experiment, variants: Sequence[Variant], budget: Budget, se
     UserError: a variant's change refuses the experiment's config.
   """
   return [
-    Job(variant.name, seed, experiment.config_of(variant, budget, seed), experiment.probes)
+    Job(variant.name, seed, experiment.config_of(variant, budget, seed), experiment.probes, experiment.recorded)
     for seed in range(seeds)
     for variant in variants
   ]
@@ -86,14 +90,20 @@ def plan(experiment: Experiment, variants: Sequence[Variant], budget: Budget, se
 
 def write_job(path: pathlib.Path, job: Job) -> None:
   """Writes a job for the process that runs it."""
-  data = {"method": job.method, "seed": job.seed, "config": to_dict(job.config), "probes": dict(job.probes)}
+  data = {
+    "method": job.method,
+    "seed": job.seed,
+    "config": to_dict(job.config),
+    "probes": dict(job.probes),
+    "recorded": job.recorded,
+  }
   replace_text(path, json.dumps(data))
 
 
 def read_job(path: pathlib.Path) -> Job:
   """What `write_job` wrote."""
   data = json.loads(path.read_text())
-  return Job(data["method"], data["seed"], from_dict(data["config"]), data["probes"])
+  return Job(data["method"], data["seed"], from_dict(data["config"]), data["probes"], tuple(data["recorded"]))
 
 
 def result_path(folder: pathlib.Path, run: Job | RunResult) -> pathlib.Path:

@@ -27,7 +27,9 @@ BUDGETS = {
 }
 # In gradient steps: an evaluation of ten episodes or more takes seconds while they still end at the time limit.
 EVALUATION_PERIOD = 800
-_RETURN = Panel("eval_return", "return of the greedy policy")
+RECORDED = ("train_return",)
+TRAINING = Panel("train_return", "return of training episodes (ε = .3)")
+_RETURNS = (Panel("eval_return", "return (ε = .05)"), TRAINING)
 # In all four, so that they have runs in common.
 _PROBES = {"shifted_success": "experiments.probes:shifted_success"}
 _THRESHOLDS = (Threshold("eval_return", 0.5, "the first evaluation with a mean return of at least .5"),)
@@ -41,9 +43,10 @@ def get_experiment() -> Experiment:
     config=evaluated_every(obstacle_course.get_config(), EVALUATION_PERIOD),
     variants=papers_methods(),
     budgets=BUDGETS,
-    panels=(_RETURN,),
+    panels=_RETURNS,
     thresholds=_THRESHOLDS,
     probes=_PROBES,
+    recorded=RECORDED,
     band="std",
   )
 
@@ -56,11 +59,12 @@ def get_forgetting() -> Experiment:
     config=evaluated_every(obstacle_course.get_config(), EVALUATION_PERIOD),
     variants=(method("uniform", "Uniform ER"), method("per", "PER"), method("sset", "SSET")),
     budgets=BUDGETS,
-    panels=(Panel("shifted_success", "share of successes from (1, 4)"), _RETURN),
+    panels=(Panel("shifted_success", "share of successes from (1, 4)"), *_RETURNS),
     thresholds=(
       Threshold("shifted_success", 0.5, "the first evaluation with half of its episodes successful from (1, 4)"),
     ),
     probes=_PROBES,
+    recorded=RECORDED,
   )
 
 
@@ -76,9 +80,10 @@ def get_histories() -> Experiment:
       *(Variant(f"done_{history}", f"goal, τ = {history}", _goal_with(history)) for history in (1, 50, 100, 200)),
     ),
     budgets=BUDGETS,
-    panels=(_RETURN,),
+    panels=_RETURNS,
     thresholds=_THRESHOLDS,
     probes=_PROBES,
+    recorded=RECORDED,
   )
 
 
@@ -98,9 +103,10 @@ def get_weights() -> Experiment:
       Variant("done", "goal .4", _with_shares(_mostly("done"))),
     ),
     budgets=BUDGETS,
-    panels=(_RETURN,),
+    panels=_RETURNS,
     thresholds=_THRESHOLDS,
     probes=_PROBES,
+    recorded=RECORDED,
   )
 
 

@@ -46,13 +46,13 @@ def run_job(job: Job, run: RunDirectory, result_file: pathlib.Path, stop: thread
   status = run_inline(job.config, run, stop, RunView(quiet=True), on_evaluation)
   if status.phase != "exhausted":
     return
-  points = _points(run, (*EVALUATION_COLUMNS, *probes), probed)
+  columns = (*EVALUATION_COLUMNS, *job.recorded, *probes)
+  points = _points(run, columns, job.recorded, probed)
   if not points:
     raise UserError(
       f"The run ended without an evaluation after {status.gradient_steps} gradient steps: give it a larger budget, or "
       "lower evaluator.period_updates."
     )
-  columns = (*EVALUATION_COLUMNS, *probes)
   write_result(result_file, RunResult(job.digest, job.method, job.seed, columns, tuple(points)))
 
 
@@ -67,15 +67,22 @@ def make_probe(column: str, reference: str, config: RunConfig) -> Callable[[np.n
 
 
 def _points(
-  run: RunDirectory, columns: tuple[str, ...], probed: Mapping[int, Mapping[str, float]]
+  run: RunDirectory,
+  columns: tuple[str, ...],
+  recorded: tuple[str, ...],
+  probed: Mapping[int, Mapping[str, float]],
 ) -> list[tuple[float, ...]]:
   """A row of `columns` for every evaluation; NaN where something was not measured."""
-  rows = [row for row in read_metrics(run.path / METRICS_FILE) if row.get("eval_solved") is not None]
-  points = []
-  for row in rows:
-    values = {**row, **probed.get(int(row["gradient_steps"] or 0), {})}
-    points.append(tuple(_number(values.get(column)) for column in columns))
-  return points
+  points: list[dict[str, float | None]] = []
+  for row in read_metrics(run.path / METRICS_FILE):
+    if row.get("eval_solved") is not None:
+      points.append({**row, **probed.get(int(row["gradient_steps"] or 0), {})})
+    elif points:
+      # The status that was written with the evaluation, and others until the next one.
+      for name in recorded:
+        if points[-1].get(name) is None:
+          points[-1][name] = row.get(name)
+  return [tuple(_number(values.get(column)) for column in columns) for values in points]
 
 
 def _number(value: float | None) -> float:

@@ -4,7 +4,7 @@ import dataclasses
 
 from configs import CagradConfig, RunConfig, randomised_skills
 from experiments.definition import Change, Experiment, Panel, Threshold, Variant, evaluated_every, method
-from experiments.obstacle_course import BUDGETS, EVALUATION_PERIOD
+from experiments.obstacle_course import BUDGETS, EVALUATION_PERIOD, RECORDED, TRAINING
 
 _PROBES = {f"{skill}_return": f"experiments.probes:{skill}_return" for skill in ("lava", "gap", "door")}
 _COEFFICIENTS = (0.2, 0.5, 0.8)
@@ -22,13 +22,15 @@ def get_experiment() -> Experiment:
       Panel("lava_return", "return, lava"),
       Panel("gap_return", "return, gap"),
       Panel("door_return", "return, open-door"),
-      Panel("eval_return", "return, all skills"),
+      Panel("eval_return", "return, all skills (ε = .05)"),
+      TRAINING,
     ),
     thresholds=tuple(
       Threshold(f"{skill}_return", 0.5, f"the first evaluation with a mean return of at least .5 in the skill {skill}")
       for skill in ("lava", "gap", "door")
     ),
     probes=_PROBES,
+    recorded=RECORDED,
     band="std",
   )
 
@@ -46,9 +48,10 @@ def get_cagrad() -> Experiment:
       Variant("c_80_to_0", "SSET, c from .8 to 0", _with_cagrad(CagradConfig(0.8, 0.0, 32_000))),
     ),
     budgets=BUDGETS,
-    panels=(Panel("eval_return", "return of the greedy policy"), Panel("door_return", "return, open-door")),
+    panels=(Panel("eval_return", "return (ε = .05)"), Panel("door_return", "return, open-door"), TRAINING),
     thresholds=(Threshold("eval_return", 0.5, "the first evaluation with a mean return of at least .5"),),
     probes=_PROBES,
+    recorded=RECORDED,
   )
 
 

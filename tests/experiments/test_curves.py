@@ -9,7 +9,7 @@ from configs import UserError
 from experiments.curves import curves_csv, read_curves
 from tests.experiments.tiny import make_experiment, make_result
 
-EXPERIMENT = dataclasses.replace(make_experiment(), probes={}, panels=())
+EXPERIMENT = dataclasses.replace(make_experiment(), probes={}, recorded=(), panels=())
 
 
 def test_runs_come_back_as_they_were_with_what_was_not_measured(tmp_path):

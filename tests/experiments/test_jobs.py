@@ -35,8 +35,9 @@ def test_the_plan_has_every_seed_of_every_method_the_first_seeds_first():
     dataclasses.replace(JOB, config=override(CONFIG, {"seed": "1"})),
     dataclasses.replace(JOB, config=override(CONFIG, {"learner.learning_rate": "0.002"})),
     dataclasses.replace(JOB, probes={}),
+    dataclasses.replace(JOB, recorded=("train_return",)),
   ],
-  ids=["seed", "learning rate", "probes"],
+  ids=["seed", "learning rate", "probes", "recorded"],
 )
 def test_another_config_is_another_job(tmp_path, other):
   assert other.digest != JOB.digest
@@ -50,9 +51,9 @@ def test_another_config_is_another_job(tmp_path, other):
 
 def test_a_job_is_the_same_on_the_other_side_of_a_file(tmp_path):
   config = dataclasses.replace(CONFIG, replay=dataclasses.replace(CONFIG.replay, environment_steps_per_update=10))
-  job = dataclasses.replace(JOB, config=config)
+  job = dataclasses.replace(JOB, config=config, recorded=("train_return", "loss"))
   write_job(tmp_path / "job.json", job)
-  assert read_job(tmp_path / "job.json").digest == job.digest
+  assert read_job(tmp_path / "job.json") == job
 
 
 def test_a_result_comes_back_as_it_was_with_what_was_not_measured(tmp_path):

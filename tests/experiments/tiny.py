@@ -31,6 +31,7 @@ def make_experiment(config: RunConfig = CONFIG, **changes: object) -> Experiment
     panels=(Panel("summed_q", "summed Q"), Panel("eval_return", "return")),
     thresholds=(Threshold("eval_solved", 1.0, "the goal"),),
     probes={"summed_q": "experiments.probes:summed_q"},
+    recorded=("train_return",),
   )
   return dataclasses.replace(experiment, **changes)  # type: ignore[arg-type]
 
