@@ -66,7 +66,7 @@ class ObstacleCourse(GridWorld):
     start: Sequence[int] = (1, 1),
     doors: int = 2,
     keys: int = 2,
-    time_limit: int = 500,
+    time_limit: int = 200,
     step_reward: float = -0.01,
     render_mode: str | None = None,
     highlight: bool = False,
