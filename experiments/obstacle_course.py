@@ -32,7 +32,11 @@ TRAINING = Panel("train_return", "return of training episodes (ε = .3)")
 _RETURNS = (Panel("eval_return", "return (ε = .05)"), TRAINING)
 # In all four, so that they have runs in common.
 _PROBES = {"shifted_success": "experiments.probes:shifted_success"}
-_THRESHOLDS = (Threshold("eval_return", 0.5, "the first evaluation with a mean return of at least .5"),)
+_THRESHOLDS = (
+  Threshold(
+    "train_return", -1.0, "training episodes with a mean return of -1, what walking into the lava at once is worth"
+  ),
+)
 
 
 def get_experiment() -> Experiment:

@@ -99,6 +99,17 @@ def steps_to(result: RunResult, threshold: Threshold) -> float:
   return next((steps for steps, value in pairs if value >= threshold.at_least), math.inf)
 
 
+def late_mean(result: RunResult, column: str) -> float:
+  """The mean of a curve over the evaluations in the last quarter of a run's gradient steps."""
+  steps = result.column("gradient_steps")
+  return float(np.mean([v for s, v in zip(steps, result.column(column), strict=True) if s > 0.75 * steps[-1]]))
+
+
+def mean_of(values: Sequence[float]) -> Estimate:
+  """The mean of values [n]."""
+  return _estimate((np.asarray(values, np.float64),), np.mean, _RESAMPLES, vectorized=True)
+
+
 def curve(results: Sequence[RunResult], column: str, band: Band) -> Curve:
   """One variant's curve: the mean over its seeds, and a band around it.
 

@@ -35,6 +35,12 @@ def summary_markdown(
     "lowest and the highest quarter of the seeds. The probability of improvement is that of a run with fewer steps than one of "
     f"`{experiment.reference}`.",
     "",
+    "## Over the last quarter of the budget",
+    "",
+    *_late_table(experiment, results, labels),
+    "",
+    "Means over seeds of each run's mean.",
+    "",
   ]
   return "\n".join(lines)
 
@@ -55,6 +61,16 @@ def _table(experiment: Experiment, comparisons: Sequence[Comparison], labels: Ma
       _cell(row.improvement, ".2f"),
     )
     lines.append(f"| {' | '.join(cells)} |")
+  return lines
+
+
+def _late_table(experiment: Experiment, results: Results, labels: Mapping[str, str]) -> list[str]:
+  curves = list(dict.fromkeys(panel.curve for panel in experiment.panels))
+  lines = [f"| {' | '.join(('method', *(f'`{curve}`' for curve in curves)))} |", f"|{' --- |' * (1 + len(curves))}"]
+  for method, runs in results.items():
+    if runs:
+      means = [statistics.mean_of([statistics.late_mean(run, curve) for run in runs]) for curve in curves]
+      lines.append(f"| {' | '.join((labels.get(method, method), *(_cell(mean, ',.2f') for mean in means)))} |")
   return lines
 
 

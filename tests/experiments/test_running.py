@@ -72,6 +72,7 @@ def test_an_experiment_leaves_a_picture_and_a_table_and_no_work(finished):
   assert "| Uniform ER | " in table
   assert "| SSET | " in table
   assert "slipstream experiment tiny" in table
+  assert "| method | `summed_q` | `eval_return` |" in table
   assert sorted(path.name for path in finished.iterdir()) == ["runs", "tiny.csv", "tiny.md", "tiny.png"]
   assert len(list((finished / "runs").iterdir())) == 4
 

@@ -19,6 +19,22 @@ def test_steps_are_those_of_the_first_evaluation_that_reaches_the_threshold():
   assert statistics.steps_to(result, Threshold("eval_return", 4.5, "")) == math.inf
 
 
+def test_a_late_mean_is_that_of_the_last_quarter_of_the_steps():
+  assert statistics.late_mean(make_result([9, 9, 9, 1]), "eval_return") == 1
+  assert statistics.late_mean(make_result([9, 9, 9, 9, 9, 9, 1, 2]), "eval_return") == 1.5
+  assert statistics.late_mean(make_result([9, 9, 9, 4, 1]), "eval_return") == 2.5
+
+
+def test_the_interval_of_a_mean_is_about_that_of_normal_theory():
+  values = np.random.default_rng(3).normal(5, 2, size=40)
+  estimate = statistics.mean_of(list(values))
+  error = 1.96 * values.std(ddof=1) / 40**0.5
+  assert estimate.value == pytest.approx(values.mean())
+  assert estimate.high - estimate.value == pytest.approx(error, rel=0.15)
+  assert estimate.value - estimate.low == pytest.approx(error, rel=0.15)
+  assert not statistics.mean_of([1.0]).has_interval
+
+
 def test_a_curve_is_the_mean_over_seeds_at_the_evaluations_that_all_of_them_have():
   drawn = statistics.curve([make_result([0, 2, 9]), make_result([4, 8])], "eval_return", "std")
   np.testing.assert_array_equal(drawn.gradient_steps, [100, 200])
