@@ -42,7 +42,7 @@ def draw(
   for axes in grid[len(experiment.panels) :]:
     axes.set_visible(False)
   handles = {label: line for axes in grid for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-  figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=4, frameon=False)
+  figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=2 * columns, frameon=False)
   figure.suptitle(f"{experiment.name}: {_what_is_drawn(experiment, results)}", fontsize="medium")
   figure.savefig(path)
 
