@@ -57,7 +57,7 @@ class EventTableAdder(base.Adder):
   """Writes every transition to the default table, and every event's history to the event's table.
 
   When event i fires on a transition, it and the tau_i - 1 transitions before it go to the event's table, less those that
-  this table already has from this episode. They are items on rows that were sent already. With n-step returns a row is made
+  this table already has from this episode. They are items on rows that were appended already. With n-step returns a row is made
   when its window closes; a history that reaches such a step gets the row then.
 
   As for any Acme adder: `add_first(timestep)`, then `add(action, next_timestep, extras)` until a last timestep, with

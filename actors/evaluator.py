@@ -60,6 +60,14 @@ def with_random_actions(
   )
 
 
+def make_evaluated_policy(
+  config: RunConfig, environment: EventEnvironment, snapshot: PolicySnapshot, rng: np.random.Generator
+) -> Callable[[np.ndarray], Any]:
+  """What an evaluation plays: the greedy policy with the random actions of `evaluator.epsilon`."""
+  greedy = make_greedy_policy(config, environment, snapshot)
+  return with_random_actions(greedy, environment.action_spec(), config.evaluator.epsilon, rng)
+
+
 def play_episode(
   environment: EventEnvironment,
   policy: Callable[[np.ndarray], Any],
@@ -181,8 +189,7 @@ class Evaluator:
       return False
     self.state = f"evaluating policy {snapshot.version}"
     self._version = snapshot.version
-    greedy = make_greedy_policy(self._run_config, self._environment, snapshot)
-    policy = with_random_actions(greedy, self._environment.action_spec(), self._config.epsilon, self._rng)
+    policy = make_evaluated_policy(self._run_config, self._environment, snapshot, self._rng)
     episodes = [play_episode(self._environment, policy, self._stop) for _ in range(self._config.episodes)]
     self._report(snapshot, episodes)
     return True

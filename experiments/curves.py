@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from configs import UserError
 from experiments.definition import Experiment
-from experiments.jobs import RunResult
+from experiments.jobs import RunResult, format_value
 
 # Before the experiment's own; the last is the digest of the run's job.
 _RUN_COLUMNS = ("method", "seed", "config")
@@ -26,18 +26,12 @@ def curves_csv(experiment: Experiment, results: Results) -> str:
   for method, runs in results.items():
     for run in runs:
       for row in zip(*(run.column(column) for column in experiment.columns), strict=True):
-        writer.writerow((method, run.seed, run.digest, *map(_cell, row)))
+        writer.writerow((method, run.seed, run.digest, *map(format_value, row)))
   return text.getvalue()
 
 
-def _cell(value: float) -> str:
-  if not math.isfinite(value):
-    return ""
-  return str(int(value)) if value.is_integer() else f"{value:.6g}"
-
-
 def read_curves(path: pathlib.Path) -> list[RunResult]:
-  """The runs of a file that holds what `curves_csv` gave, to six digits; none where there is no such file.
+  """The runs of a file that holds what `curves_csv` gave; none where there is no such file.
 
   Raises:
     UserError: it is something else.

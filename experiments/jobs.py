@@ -14,6 +14,8 @@ from configs.files import replace_text
 from experiments.definition import Budget, Experiment, Variant
 
 _HASH_DIGITS = 12
+# Of a curve's values, in the file of a run as in the CSV: tables are the same whichever they are made from.
+_VALUE_DIGITS = 6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,5 +131,12 @@ def read_result(path: pathlib.Path, job: Job) -> RunResult | None:
   return result if result.digest == job.digest else None
 
 
+def format_value(value: float) -> str:
+  """A value of a curve as text: whole numbers whole, others with six digits, nothing for what was not measured."""
+  if not math.isfinite(value):
+    return ""
+  return str(int(value)) if value.is_integer() else f"{value:.{_VALUE_DIGITS}g}"
+
+
 def _to_json(value: float) -> float | None:
-  return value if math.isfinite(value) else None
+  return float(format_value(value)) if math.isfinite(value) else None

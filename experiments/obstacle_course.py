@@ -25,22 +25,14 @@ BUDGETS = {
   "paper": Budget(gradient_steps=64_000, seeds=30),
   "quick": Budget(gradient_steps=6_400, seeds=2, change=_with_short_warm_up),
 }
-# In gradient steps: an evaluation of ten episodes or more takes seconds while they still end at the time limit.
+# In gradient steps: until something is learned, every episode of an evaluation and of the probes goes on to the time limit.
 EVALUATION_PERIOD = 800
-RECORDED = ("train_return",)
 TRAINING = Panel("train_return", "return of training episodes (ε = .3)")
 _RETURNS = (Panel("eval_return", "return (ε = .05)"), TRAINING)
-# In all four, so that they have runs in common.
-_PROBES = {"shifted_success": "experiments.probes:shifted_success"}
-_THRESHOLDS = (
-  Threshold(
-    "train_return", -1.0, "training episodes with a mean return of -1, what walking into the lava at once is worth"
-  ),
-)
 
 
 def get_experiment() -> Experiment:
-  """Experiment 4: five methods."""
+  """Experiment 4: five methods. The others in this world are changes of it, so that they have runs in common."""
   return Experiment(
     name="obstacle_course",
     summary="spikes, lava, keys and doors: return (SSET, Section 5.4, Figure 4)",
@@ -48,46 +40,44 @@ def get_experiment() -> Experiment:
     variants=papers_methods(),
     budgets=BUDGETS,
     panels=_RETURNS,
-    thresholds=_THRESHOLDS,
-    probes=_PROBES,
-    recorded=RECORDED,
+    thresholds=(
+      Threshold(
+        "train_return", -1.0, "training episodes with a mean return of -1, what walking into the lava at once is worth"
+      ),
+    ),
+    probes={"shifted_success": "experiments.probes:shifted_success"},
+    recorded=(TRAINING.curve,),
     band="std",
   )
 
 
 def get_forgetting() -> Experiment:
   """Experiment 6: what is left of the start (1, 4) for a policy trained from (1, 1)."""
-  return Experiment(
+  return dataclasses.replace(
+    get_experiment(),
     name="forgetting",
     summary="the obstacle course, evaluated from a shifted start (SSET, Section 5.5, Figure 9)",
-    config=evaluated_every(obstacle_course.get_config(), EVALUATION_PERIOD),
     variants=(method("uniform", "Uniform ER"), method("per", "PER"), method("sset", "SSET")),
-    budgets=BUDGETS,
     panels=(Panel("shifted_success", "share of successes from (1, 4)"), *_RETURNS),
     thresholds=(
       Threshold("shifted_success", 0.5, "the first evaluation with half of its episodes successful from (1, 4)"),
     ),
-    probes=_PROBES,
-    recorded=RECORDED,
+    band="bootstrap",
   )
 
 
 def get_histories() -> Experiment:
   """Experiment 7: intermediate events against the goal alone with histories of several lengths."""
-  return Experiment(
+  return dataclasses.replace(
+    get_experiment(),
     name="histories",
     summary="the obstacle course: intermediate events against the goal with longer histories (SSET, Section 5.6, Figure 10)",
-    config=evaluated_every(obstacle_course.get_config(), EVALUATION_PERIOD),
     variants=(
       method("uniform", "Uniform ER"),
       method("sset", "all events, τ = 50"),
       *(Variant(f"done_{history}", f"goal, τ = {history}", _goal_with(history)) for history in (1, 50, 100, 200)),
     ),
-    budgets=BUDGETS,
-    panels=_RETURNS,
-    thresholds=_THRESHOLDS,
-    probes=_PROBES,
-    recorded=RECORDED,
+    band="bootstrap",
   )
 
 
@@ -95,10 +85,10 @@ def get_weights() -> Experiment:
   """Experiment 8: shares of the event tables, half of every batch in all and at least one row each."""
   events = tuple(obstacle_course.PROBABILITIES)
   equal = dict.fromkeys(events, 0.5 / len(events))
-  return Experiment(
+  return dataclasses.replace(
+    get_experiment(),
     name="weights",
     summary="the obstacle course: shares of the event tables (SSET, Section 5.6)",
-    config=evaluated_every(obstacle_course.get_config(), EVALUATION_PERIOD),
     variants=(
       method("uniform", "Uniform ER"),
       Variant("hand_set", "hand-set (Table 1)", _with_shares(obstacle_course.PROBABILITIES)),
@@ -106,11 +96,7 @@ def get_weights() -> Experiment:
       Variant("door", "door .4", _with_shares(_mostly("at_door"))),
       Variant("done", "goal .4", _with_shares(_mostly("done"))),
     ),
-    budgets=BUDGETS,
-    panels=_RETURNS,
-    thresholds=_THRESHOLDS,
-    probes=_PROBES,
-    recorded=RECORDED,
+    band="bootstrap",
   )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from actors.evaluator import PlayedEpisode, make_greedy_policy, play_episode, with_random_actions
+from actors.evaluator import PlayedEpisode, make_evaluated_policy, play_episode
 from configs import RunConfig, UserError
 from configs.seeding import derive_seed
 from environments import ThreeRooms, make, make_environment_spec, make_event_environment
@@ -72,10 +72,10 @@ def _played(config: RunConfig, **arguments: Any) -> Callable[[np.ndarray], list[
   changed = dataclasses.replace(config, environment=world)
 
   def play(weights: np.ndarray) -> list[PlayedEpisode]:
-    environment = make_event_environment(changed, seed=derive_seed(config.seed, "probe"))
-    greedy = make_greedy_policy(config, environment, PolicySnapshot(version=0, learner_steps=0, weights=weights))
-    rng = np.random.default_rng(derive_seed(config.seed, "probe"))
-    policy = with_random_actions(greedy, environment.action_spec(), config.evaluator.epsilon, rng)
+    seed = derive_seed(config.seed, "probe")
+    environment = make_event_environment(changed, seed=seed)
+    snapshot = PolicySnapshot(version=0, learner_steps=0, weights=weights)
+    policy = make_evaluated_policy(config, environment, snapshot, np.random.default_rng(seed))
     try:
       return [play_episode(environment, policy) for _ in range(_EPISODES)]
     finally:

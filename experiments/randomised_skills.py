@@ -4,9 +4,8 @@ import dataclasses
 
 from configs import CagradConfig, RunConfig, randomised_skills
 from experiments.definition import Change, Experiment, Panel, Threshold, Variant, evaluated_every, method
-from experiments.obstacle_course import BUDGETS, EVALUATION_PERIOD, RECORDED, TRAINING
+from experiments.obstacle_course import BUDGETS, EVALUATION_PERIOD, TRAINING
 
-_PROBES = {f"{skill}_return": f"experiments.probes:{skill}_return" for skill in ("lava", "gap", "door")}
 _COEFFICIENTS = (0.2, 0.5, 0.8)
 
 
@@ -29,32 +28,30 @@ def get_experiment() -> Experiment:
       Threshold(f"{skill}_return", 0.0, f"the first evaluation with a mean return of 0 in the skill {skill}")
       for skill in ("lava", "gap", "door")
     ),
-    probes=_PROBES,
-    recorded=RECORDED,
+    probes={f"{skill}_return": f"experiments.probes:{skill}_return" for skill in ("lava", "gap", "door")},
+    recorded=(TRAINING.curve,),
     band="std",
   )
 
 
 def get_cagrad() -> Experiment:
   """Experiment 9: conflict-averse gradients, with several coefficients and with one that falls to 0."""
-  return Experiment(
+  return dataclasses.replace(
+    get_experiment(),
     name="cagrad",
     summary="the randomised skills with conflict-averse gradients (SSET, Section 5.7)",
-    config=evaluated_every(randomised_skills.get_config(), EVALUATION_PERIOD),
     variants=(
       method("uniform", "Uniform ER"),
       method("sset", "SSET, c = 0"),
       *(Variant(f"c_{round(100 * c)}", f"SSET, c = {c:g}", _with_cagrad(CagradConfig(c))) for c in _COEFFICIENTS),
       Variant("c_80_to_0", "SSET, c from .8 to 0", _with_cagrad(CagradConfig(0.8, 0.0, 32_000))),
     ),
-    budgets=BUDGETS,
     panels=(Panel("eval_return", "return (ε = .05)"), Panel("door_return", "return, open-door"), TRAINING),
     thresholds=(
       Threshold("train_return", 0.0, "training episodes with a mean return of 0"),
       Threshold("door_return", 0.0, "the first evaluation with a mean return of 0 in the skill open-door"),
     ),
-    probes=_PROBES,
-    recorded=RECORDED,
+    band="bootstrap",
   )
 
 

@@ -1,4 +1,4 @@
-"""The table that an experiment leaves: gradient steps to its thresholds."""
+"""The tables that an experiment leaves: gradient steps to its thresholds, and where the methods end."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ def compare_all(experiment: Experiment, threshold: Threshold, results: Results, 
 def summary_markdown(
   experiment: Experiment, variants: Sequence[Variant], results: Results, budget: Budget, command: str
 ) -> str:
-  """The tables of all thresholds, and what their columns are."""
+  """The tables of all thresholds and of the last quarter of the budget, and what their columns are."""
   labels = {variant.name: variant.label for variant in variants}
   lines = [f"# {experiment.name}", "", f"{experiment.summary[0].upper()}{experiment.summary[1:]}.", ""]
   lines += [f"    {command}", ""]

@@ -57,7 +57,7 @@ def test_a_job_is_the_same_on_the_other_side_of_a_file(tmp_path):
 
 
 def test_a_result_comes_back_as_it_was_with_what_was_not_measured(tmp_path):
-  result = dataclasses.replace(make_result([1.0, math.nan, -0.1]), digest=JOB.digest)
+  result = dataclasses.replace(make_result([1.0, math.nan, -0.10000000149]), digest=JOB.digest)
   write_result(tmp_path / "result.json", result)
   read = read_result(tmp_path / "result.json", JOB)
   assert read is not None

@@ -45,9 +45,7 @@ def weights_for(config: RunConfig, seed: int) -> np.ndarray:
 @pytest.mark.parametrize(
   ("probe", "skill"), [("lava_return", "lava"), ("gap_return", "gap"), ("door_return", "open_door")]
 )
-def test_a_skills_return_is_that_of_greedy_episodes_with_that_skill_and_the_same_ones_every_time(
-  probe, skill, monkeypatch
-):
+def test_a_skills_return_is_that_of_episodes_with_that_skill_and_the_same_ones_every_time(probe, skill, monkeypatch):
   config = load_config("randomised_skills")
   world = dataclasses.replace(config.environment, arguments={"time_limit": 20, "step_reward": -0.1})
   # With random actions, so that these are the same every time too.
