@@ -1,5 +1,6 @@
 """The picture of an experiment: its panels, with a curve and a band for every variant."""
 
+import itertools
 import math
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,8 @@ from experiments.jobs import RunResult
 # Okabe and Ito's palette without its yellow, which is too light for a line: told apart with every kind of colour vision.
 _COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 _DASHES = ("-", "--", ":", "-.")
+# The methods of the paper have a colour each, the same in every picture.
+_METHODS = dict(zip(("uniform", "sset", "per", "reverse_sweep", "sset_per", "pbs", "sset_pbs"), _COLOURS, strict=True))
 _COLUMNS = 2
 
 
@@ -37,14 +40,25 @@ def draw(
   rows = math.ceil(len(experiment.panels) / columns)
   figure = Figure(figsize=(4.8 * columns, 3.4 * rows + 0.9), dpi=150, layout="constrained")
   grid = figure.subplots(rows, columns, squeeze=False).ravel()
+  styles = styles_of([variant.name for variant in shown])
   for axes, panel in zip(grid, experiment.panels, strict=False):
-    _draw_panel(axes, experiment, panel, shown, results)
+    drawn = [variant for variant in shown if not panel.variants or variant.name in panel.variants]
+    _draw_panel(axes, experiment, panel, drawn, results, styles)
   for axes in grid[len(experiment.panels) :]:
     axes.set_visible(False)
   handles = {label: line for axes in grid for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
   figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=2 * columns, frameon=False)
   figure.suptitle(f"{experiment.name}: {_what_is_drawn(experiment, results)}", fontsize="medium")
   figure.savefig(path)
+
+
+def styles_of(names: Sequence[str]) -> dict[str, tuple[str, str]]:
+  """Colour and dashes of every variant, the paper's methods' own, and what they leave for the others."""
+  free = [colour for colour in _COLOURS if colour not in {_METHODS.get(name) for name in names}]
+  others = itertools.cycle(
+    (colour, dashes) for dashes in _DASHES for colour in (free if dashes == _DASHES[0] else _COLOURS)
+  )
+  return {name: (_METHODS[name], _DASHES[0]) if name in _METHODS else next(others) for name in names}
 
 
 def _what_is_drawn(experiment: Experiment, results: Mapping[str, Sequence[RunResult]]) -> str:
@@ -62,13 +76,11 @@ def _draw_panel(
   panel: Panel,
   variants: Sequence[Variant],
   results: Mapping[str, Sequence[RunResult]],
+  styles: Mapping[str, tuple[str, str]],
 ) -> None:
-  for position, variant in enumerate(variants):
-    if panel.variants and variant.name not in panel.variants:
-      continue
+  for variant in variants:
     drawn = statistics.curve(results[variant.name], panel.curve, experiment.band)
-    colour = _COLOURS[position % len(_COLOURS)]
-    dashes = _DASHES[position // len(_COLOURS) % len(_DASHES)]
+    colour, dashes = styles[variant.name]
     marker = "o" if len(drawn.mean) == 1 else ""
     axes.plot(drawn.gradient_steps, drawn.mean, dashes, color=colour, label=variant.label, linewidth=1.6, marker=marker)
     axes.fill_between(drawn.gradient_steps, drawn.low, drawn.high, color=colour, alpha=0.2, linewidth=0)
