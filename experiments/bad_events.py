@@ -1,4 +1,4 @@
-"""Experiment 3: badly designed events in the two-room world (SSET, Appendix A.2, Figures 11 and 12)."""
+"""Experiment 3: badly designed events in the two-room world (SSET, Section 5.3, Figures 11 and 12)."""
 
 import dataclasses
 
@@ -6,7 +6,7 @@ from configs import RunConfig, two_rooms
 from experiments.definition import Budget, Experiment, Panel, Threshold, Variant, evaluated_every, method
 from experiments.two_rooms import in_small_rooms, with_gap_potential
 
-# Section 5.3 of the later version compares the events at .7 and says that a sweep follows, without its values.
+# Section 5.3 compares the events at .7 and says that a sweep follows, without its values.
 DEFAULT_PROBABILITY = 0.7
 SWEEP = (0.3, 0.7, 0.9)
 
@@ -25,7 +25,7 @@ def get_experiment() -> Experiment:
   at_default = tuple(variant.name for variant in events if variant.name.endswith(f"_{_percent(DEFAULT_PROBABILITY)}"))
   return Experiment(
     name="bad_events",
-    summary="two rooms: good and bad events, and shares of the default table (SSET, Appendix A.2, Figures 11 and 12)",
+    summary="two rooms: good and bad events, and shares of the default table (SSET, Section 5.3, Figures 11 and 12)",
     config=with_gap_potential(evaluated_every(two_rooms.get_config(), 320)),
     variants=(method("uniform", "Uniform ER"), method("pbs", "Uniform ER + shaping"), *events),
     budgets={

@@ -1,4 +1,4 @@
-"""Experiments 4, 6, 7 and 8, in the obstacle course (SSET, Section 5.4 of the later version and Appendix A.2)."""
+"""Experiments 4, 6, 7 and 8, in the obstacle course (SSET, Sections 5.4 to 5.6)."""
 
 import dataclasses
 
