@@ -124,7 +124,9 @@ def _make_policy(roll_out: RollOut, environment: EventEnvironment) -> Policy:
     del observation
     if isinstance(spec, specs.DiscreteArray):
       return np.asarray(rng.integers(spec.num_values), spec.dtype)
-    # gymnasium draws from unbounded spaces too.
+    if np.isfinite(spec.minimum).all() and np.isfinite(spec.maximum).all():
+      return np.asarray(rng.uniform(spec.minimum, spec.maximum, spec.shape), spec.dtype)
+    # gymnasium draws from unbounded spaces too, whose own actions those of the spec are.
     return np.asarray(environment.gym_env.action_space.sample(), spec.dtype)
 
   if roll_out.snapshot is None:

@@ -8,6 +8,8 @@ from absl.testing import absltest
 from acme import specs
 from dm_env import test_utils
 from gymnasium import spaces
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from configs import EventSpec, UserError
 from environments import EventEnvironment, ThreeRooms, make_environment_spec
@@ -259,15 +261,112 @@ def test_discrete_actions_count_from_0_whatever_the_space_starts_at():
   assert {type(action) for action in gym_env.actions} == {int}
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_continuous_actions_arrive_in_the_dtype_and_bounds_of_the_space(dtype):
-  gym_env = Scripted(action_space=box(-0.1, 0.1, (2,), dtype), steps=[([0.0], 0.0, False, False)])
+def mapped(space, *actions):
+  """What arrives at an environment with such actions."""
+  gym_env = Scripted(action_space=space, steps=[([0.0], 0.0, False, False)] * len(actions))
   env = EventEnvironment(gym_env)
-  assert env.action_spec() == specs.BoundedArray((2,), np.float32, np.float32(-0.1), np.float32(0.1), "action")
   env.reset()
-  env.step(env.action_spec().maximum)
-  assert gym_env.actions[0].dtype == dtype
-  assert gym_env.action_space.contains(gym_env.actions[0])
+  for action in actions:
+    env.step(action)
+  return gym_env.actions
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_continuous_actions_are_canonical_and_arrive_in_the_dtype_and_bounds_of_the_space(dtype):
+  space = spaces.Box(np.array([-0.1, 0], dtype), np.array([0.1, 5], dtype), dtype=dtype)
+  spec = EventEnvironment(Scripted(action_space=space)).action_spec()
+  assert spec == specs.BoundedArray((2,), np.float32, -1.0, 1.0, "action")
+  halves = np.array([0.5, -0.5], np.float32)
+  arrived = mapped(space, -np.ones(2, np.float32), np.zeros(2, np.float32), halves, np.ones(2, np.float32))
+  assert {(type(action), action.dtype) for action in arrived} == {(np.ndarray, np.dtype(dtype))}
+  assert all(space.contains(action) for action in arrived)
+  np.testing.assert_array_equal(arrived[0], space.low)
+  np.testing.assert_array_equal(arrived[3], space.high)
+  np.testing.assert_allclose(arrived[1:3], [[0, 2.5], [0.05, 1.25]], rtol=2 * float(np.finfo(dtype).eps))
+
+
+def test_an_action_outside_its_bounds_is_the_nearest_within():
+  arrived = mapped(box(-2, 4), *(np.array([value], np.float32) for value in (-1.001, 1.001, -np.inf, 1e38)))
+  assert [float(action[0]) for action in arrived] == [-2, 4, -2, 4]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_actions_between_minus_one_and_one_arrive_as_they_are(dtype):
+  actions = np.random.default_rng(0).uniform(-1, 1, (20, 3)).astype(np.float32)
+  np.testing.assert_array_equal(mapped(box(-1, 1, (3,), dtype), *actions), actions.astype(dtype))
+  assert [float(a[0]) for a in mapped(box(-1, 1, (1,), dtype), np.array([2.0]), np.array([-1.5]))] == [1, -1]
+
+
+def test_one_continuous_action_without_a_shape_is_mapped():
+  (arrived,) = mapped(box(0, 10, ()), np.float32(0.5))
+  assert isinstance(arrived, np.ndarray)
+  assert (arrived.shape, float(arrived)) == ((), 7.5)
+
+
+@pytest.mark.parametrize(
+  ("low", "high"),
+  [([-np.inf, -1], [np.inf, 1]), ([-1, 0], [1, np.inf]), ([-1, 2], [1, 2]), ([-1, -np.finfo(np.float64).max], [1, 0])],
+  ids=["unbounded", "half-bounded", "nothing between", "beyond float32"],
+)
+def test_bounds_that_cannot_be_rescaled_stay_as_they_are(low, high):
+  space = spaces.Box(np.array(low, np.float64), np.array(high, np.float64), dtype=np.float64)
+  spec = EventEnvironment(Scripted(action_space=space)).action_spec()
+  with np.errstate(over="ignore"):
+    np.testing.assert_array_equal(spec.minimum, space.low.astype(np.float32))
+    np.testing.assert_array_equal(spec.maximum, space.high.astype(np.float32))
+  action = np.array([0.75, 2 if low[1] == 2 else 0], np.float32)
+  (arrived,) = mapped(space, action)
+  assert arrived.dtype == np.float64
+  np.testing.assert_array_equal(arrived, action)
+
+
+@st.composite
+def bounded_boxes(draw):
+  dtype = draw(st.sampled_from([np.float32, np.float64]))
+  number = st.floats(-(2.0**99), 2.0**99, width=32 if dtype is np.float32 else 64, allow_subnormal=False)
+  bounds = draw(st.lists(st.tuples(number, number).filter(lambda b: b[0] != b[1]), min_size=1, max_size=4))
+  low, high = np.sort(np.array(bounds, dtype)).T
+  return spaces.Box(low, high, dtype=dtype)
+
+
+@settings(max_examples=300, deadline=None)
+@given(bounded_boxes(), st.lists(st.floats(-1.5, 1.5, width=32), min_size=4, max_size=4))
+@example(spaces.Box(-1e10, 1e-10, (1,), np.float64), [0.5] * 4)
+@example(spaces.Box(1.0, 1 + 2**-52, (1,), np.float64), [0.5] * 4)
+def test_the_map_of_actions_is_affine_hits_both_bounds_and_never_leaves_the_space(space, values):
+  size = space.shape[0]
+  action, ones = np.array(values[:size], np.float32), np.ones(size, np.float32)
+  low, high, arrived = mapped(space, -ones, ones, action)
+  np.testing.assert_array_equal(low, space.low)
+  np.testing.assert_array_equal(high, space.high)
+  assert all(space.contains(a) for a in (low, high, arrived))
+  # In long doubles, rounded once: the environment's own arithmetic may differ by a few units in the last place of a bound.
+  place = np.clip(action.astype(np.longdouble), -1, 1)
+  exact = (1 - place) / 2 * space.low + (1 + place) / 2 * space.high
+  largest = np.maximum(np.abs(space.low), np.abs(space.high))
+  assert (np.abs(arrived - exact) <= 8 * np.finfo(space.dtype).eps * largest).all()
+
+
+def test_a_condition_sees_the_action_that_the_environment_got(tmp_path, monkeypatch):
+  (tmp_path / "notes_actions.py").write_text(
+    "ACTIONS = []\ndef note(step):\n  ACTIONS.append(step.action)\n  return False\n"
+  )
+  monkeypatch.syspath_prepend(str(tmp_path))
+  env = EventEnvironment(
+    Scripted(action_space=box(0, 10), steps=[([0.0], 0.0, False, False)]), [EventSpec("note", "notes_actions:note", 1)]
+  )
+  env.reset()
+  env.step(np.array([0.5], np.float32))
+  import notes_actions  # type: ignore[import-not-found]
+
+  (action,) = notes_actions.ACTIONS
+  assert (action.dtype, action.tolist()) == (np.float64, [7.5])
+
+
+@pytest.mark.parametrize("bounds", [(-1, 1), (0, 10)])
+def test_a_continuous_action_of_another_shape_is_refused(bounds):
+  with pytest.raises(UserError, match=r"An action has the shape \(1,\), but the environment takes \(3,\): mend"):
+    mapped(box(bounds[0], bounds[1], (3,)), np.zeros(1, np.float32))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A world whose every step is known: episodes of ten steps that count."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
@@ -25,15 +26,16 @@ class Clock(gymnasium.Env):
 
 
 class Steered(gymnasium.Env):
-  """One continuous action without bounds; `info["far"]` says whether it was above 0."""
+  """One continuous action, without bounds unless it has some; `info["far"]` says whether it was above their middle."""
 
-  def __init__(self) -> None:
+  def __init__(self, bounds: Sequence[float] = (-np.inf, np.inf)) -> None:
     self.observation_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
-    self.action_space = gymnasium.spaces.Box(-np.inf, np.inf, (1,), np.float32)
+    self.action_space = gymnasium.spaces.Box(bounds[0], bounds[1], (1,), np.float32)
+    self.middle = np.mean(bounds) if np.isfinite(bounds).all() else 0
 
   def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
     super().reset(seed=seed, options=options)
     return np.zeros(1, np.float32), {}
 
   def step(self, action: Any) -> Any:
-    return np.zeros(1, np.float32), 0.0, False, False, {"far": bool(action[0] > 0)}
+    return np.zeros(1, np.float32), 0.0, False, False, {"far": bool(action[0] > self.middle)}

@@ -303,9 +303,10 @@ def test_a_policy_of_another_world_is_refused(tmp_path, small_rooms):
       collect(RollOut(clock_run(environment=environment), 5, 0, (snapshot, small_rooms)))
 
 
-def test_random_actions_of_a_continuous_world():
+@pytest.mark.parametrize("arguments", [{}, {"bounds": [20, 30]}], ids=["unbounded", "bounded"])
+def test_random_actions_of_a_continuous_world(arguments):
   far = EventSpec("early", "environments.conditions:Info", history=1, arguments={"key": "far"})
-  config = clock_run(environment=EnvironmentConfig("tests.launch.clock_world:Steered"))
+  config = clock_run(environment=EnvironmentConfig("tests.launch.clock_world:Steered", arguments))
   config = dataclasses.replace(config, events=(far, EventSpec("late", far.condition, 1, arguments=far.arguments)))
   (trace,) = collect(RollOut(config, 200, seed=derive_seed(0, "test")))
   assert not trace.whole
