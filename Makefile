@@ -40,5 +40,5 @@ lock: env ## write requirements.lock anew from pyproject.toml; ARGS=--upgrade ta
 	  --python-platform x86_64-manylinux_2_28 --custom-compile-command "make lock" $(ARGS) --output-file requirements.lock
 
 clean: ## remove what the other targets left, except .venv and runs/
-	@rm -rf build dist *.egg-info .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf build dist *.egg-info MUJOCO_LOG.TXT .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	@find . -path ./.venv -prune -o -type d -name __pycache__ -prune -exec rm -rf {} +
