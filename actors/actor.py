@@ -6,8 +6,8 @@ import numpy as np
 from acme import core, specs
 
 from actors.adder import EventTableAdder
-from actors.policies import NetworkBank, epsilon_at
-from configs import ActorConfig
+from actors.policies import PolicyBank, epsilon_at, random_action
+from configs import RunConfig
 from environments.timestep import EventTimeStep
 from replay_server.messages import EpisodeSummary
 from replay_server.policy import PolicySnapshot, PolicySource
@@ -40,9 +40,9 @@ class RolloutActor(core.Actor):
     self,
     name: str,
     index: int,
-    config: ActorConfig,
-    spec: specs.DiscreteArray,
-    bank: NetworkBank,
+    config: RunConfig,
+    spec: specs.BoundedArray,
+    bank: PolicyBank,
     source: PolicySource,
     adder: EventTableAdder,
     seed: int,
@@ -52,9 +52,9 @@ class RolloutActor(core.Actor):
     Args:
       name: of its process, for the summaries.
       index: of its worker, for the per-worker exploration rate.
-      config: of the workers.
+      config: of the run.
       spec: of the actions.
-      bank: the process's networks.
+      bank: the process's policies.
       source: of the weights.
       adder: for this actor alone.
       seed: of its exploration.
@@ -62,6 +62,7 @@ class RolloutActor(core.Actor):
     self._name = name
     self._index = index
     self._config = config
+    self._epsilon = 0.0
     self._spec = spec
     self._bank = bank
     self._source = source
@@ -85,7 +86,7 @@ class RolloutActor(core.Actor):
     if self._in_episode:
       return
     latest = self._source.fetch()
-    self._random_steps_left = self._config.random_steps - self._source.environment_steps
+    self._random_steps_left = self._config.actor.random_steps - self._source.environment_steps
     if latest is None:
       if self._random_steps_left <= 0:
         raise NoPolicy
@@ -104,21 +105,18 @@ class RolloutActor(core.Actor):
     if self._random_steps_left > 0 or self._snapshot is None:
       self._random_steps_left -= 1
       return True
-    return bool(self._rng.random() < self._epsilon)
+    return self._epsilon > 0 and bool(self._rng.random() < self._epsilon)
 
   def random_action(self) -> np.ndarray:
     """An action drawn uniformly."""
-    return np.asarray(self._rng.integers(self._spec.num_values), self._spec.dtype)
-
-  def greedy_action(self, values: np.ndarray) -> np.ndarray:
-    """The action with the largest of values [actions]."""
-    return np.asarray(values.argmax(), self._spec.dtype)
+    return random_action(self._spec, self._rng)
 
   def select_action(self, observation: np.ndarray) -> np.ndarray:
-    """An epsilon-greedy action."""
+    """An action with the exploration of training."""
     if self.explores():
       return self.random_action()
-    return self.greedy_action(self._bank.values(self.version, observation[None])[0])
+    action: np.ndarray = self._bank[self.version].explore(observation[None], self._rng)[0]
+    return action
 
   def observe_first(self, timestep: EventTimeStep) -> None:
     """Begins an episode."""

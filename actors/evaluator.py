@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from acme import specs
 
+from actors.policies import random_action
 from configs import EvaluatorConfig, RunConfig, ServerLost, Stopped
 from environments import EventEnvironment, make_environment_spec, make_event_environment
-from networks import ActingNetwork
+from networks import make_acting_policy
 from replay_server import layout
 from replay_server.connection import Connection
 from replay_server.manifest import Manifest
@@ -43,21 +44,18 @@ class PlayedEpisode:
 def make_greedy_policy(
   config: RunConfig, environment: EventEnvironment, snapshot: PolicySnapshot
 ) -> Callable[[np.ndarray], np.ndarray]:
-  """The policy that takes the action of the largest value: observation -> action."""
-  spec = make_environment_spec(environment)
-  network = ActingNetwork(spec, config.network, snapshot.weights)
-  return lambda observation: np.asarray(network(observation[None])[0].argmax(), spec.actions.dtype)
+  """The policy without noise, as the action of the largest value: observation -> action."""
+  policy = make_acting_policy(config, make_environment_spec(environment), snapshot.weights)
+  return lambda observation: policy.best(observation[None])[0]
 
 
 def with_random_actions(
-  policy: Callable[[np.ndarray], Any], spec: specs.DiscreteArray, epsilon: float, rng: np.random.Generator
+  policy: Callable[[np.ndarray], Any], spec: specs.BoundedArray, epsilon: float, rng: np.random.Generator
 ) -> Callable[[np.ndarray], Any]:
   """A policy that takes an action drawn uniformly instead of `policy`'s, with probability `epsilon` at each step."""
   if not epsilon:
     return policy
-  return lambda observation: (
-    np.asarray(rng.integers(spec.num_values), spec.dtype) if rng.random() < epsilon else policy(observation)
-  )
+  return lambda observation: random_action(spec, rng) if rng.random() < epsilon else policy(observation)
 
 
 def make_evaluated_policy(

@@ -1,49 +1,70 @@
-"""Policies of the workers: epsilon-greedy on a published value network."""
+"""Policies of the workers: what was published, and random actions."""
 
 from collections.abc import Callable
 
 import numpy as np
+from acme import specs
 
-from configs import ActorConfig
+from configs import RunConfig, UserError
 from configs.schedules import linear
+from networks import ActingPolicy
 from replay_server.policy import PolicySnapshot
 
 
-def epsilon_at(config: ActorConfig, worker_index: int, learner_steps: int) -> float:
-  """The exploration rate of a worker.
+def epsilon_at(config: RunConfig, worker_index: int, learner_steps: int) -> float:
+  """The share of random actions that a worker mixes in; 0 but for double DQN, as other policies have noise of their own.
 
   Args:
-    config: of the workers.
+    config: of the run.
     worker_index: of this one, from 0.
     learner_steps: gradient steps of the policy that acts.
   """
-  if config.worker_epsilons:
-    return config.worker_epsilons[worker_index % len(config.worker_epsilons)]
-  return linear(config.epsilon, config.final_epsilon, learner_steps / config.epsilon_decay_updates)
+  if config.learner.algorithm != "ddqn":
+    return 0.0
+  actor = config.actor
+  if actor.worker_epsilons:
+    return actor.worker_epsilons[worker_index % len(actor.worker_epsilons)]
+  return linear(actor.epsilon, actor.final_epsilon, learner_steps / actor.epsilon_decay_updates)
 
 
-class NetworkBank:
-  """Value networks by policy version.
+def random_action(spec: specs.BoundedArray, rng: np.random.Generator) -> np.ndarray:
+  """An action drawn uniformly: one of a discrete spec's, or a vector between the bounds of a continuous one.
+
+  Raises:
+    UserError: there are no bounds to draw between.
+  """
+  if isinstance(spec, specs.DiscreteArray):
+    return np.asarray(rng.integers(spec.num_values), spec.dtype)
+  if not (np.isfinite(spec.minimum).all() and np.isfinite(spec.maximum).all()):
+    raise UserError(
+      "Random actions cannot be drawn where the environment's actions have no finite bounds: wrap it so that they have, or set "
+      "actor.random_steps and evaluator.epsilon to 0."
+    )
+  return rng.uniform(spec.minimum, spec.maximum, spec.shape).astype(spec.dtype)
+
+
+class PolicyBank:
+  """Policies by version.
 
   Environments of one worker start episodes at different times and keep their weights through them, so several versions
   can be in use at once. Those that use the same one share a network, and one call serves them all.
   """
 
-  def __init__(self, make_network: Callable[[np.ndarray], Callable[[np.ndarray], np.ndarray]]):
+  def __init__(self, make_policy: Callable[[np.ndarray], ActingPolicy]):
     """Makes an empty bank.
 
     Args:
-      make_network: weights, float32 [P] -> a function from observations [B, ...] to values, float32 [B, actions].
+      make_policy: from weights, float32 [P].
     """
-    self._make_network = make_network
-    self._networks: dict[int, Callable[[np.ndarray], np.ndarray]] = {}
+    self._make_policy = make_policy
+    self._policies: dict[int, ActingPolicy] = {}
     self._users: dict[int, int] = {}
 
   def acquire(self, snapshot: PolicySnapshot) -> int:
     """Makes a version usable; to be released once for every time it was acquired. Returns the version."""
     version = snapshot.version
-    if version not in self._networks:
-      self._networks[version] = self._make_network(snapshot.weights)
+    if version not in self._policies:
+      self._policies[version] = self._make_policy(snapshot.weights)
     self._users[version] = self._users.get(version, 0) + 1
     return version
 
@@ -51,8 +72,8 @@ class NetworkBank:
     """Gives a version back; its network goes with its last user."""
     self._users[version] -= 1
     if not self._users[version]:
-      del self._users[version], self._networks[version]
+      del self._users[version], self._policies[version]
 
-  def values(self, version: int, observations: np.ndarray) -> np.ndarray:
-    """Action values, float32 [B, actions], of observations [B, ...] under an acquired version."""
-    return self._networks[version](observations)
+  def __getitem__(self, version: int) -> ActingPolicy:
+    """The policy of an acquired version."""
+    return self._policies[version]

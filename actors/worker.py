@@ -11,12 +11,12 @@ import numpy as np
 
 from actors.actor import NoPolicy, RolloutActor
 from actors.adder import EventTableAdder, references_needed
-from actors.policies import NetworkBank
+from actors.policies import PolicyBank
 from actors.row_writer import RowWriter
 from configs import ServerLost, Stopped, UserError
 from environments import EventEnvironment, make_environment_spec, make_event_environment
 from environments.timestep import EventTimeStep
-from networks import ActingNetwork
+from networks import make_acting_policy
 from replay_server import layout
 from replay_server.connection import Connection
 from replay_server.manifest import Manifest
@@ -77,12 +77,13 @@ class RolloutWorker:
     self._config = config.actor
     self._stop = stop
     self._episodes = connection.writer()
-    seeds = [int(value) for value in np.random.SeedSequence(seed).generate_state(2 * config.actor.environments)]
+    seeds = [int(value) for value in np.random.SeedSequence(seed).generate_state(2 * config.actor.environments + 1)]
+    self._rng = np.random.default_rng(seeds.pop())
     environments = [make_event_environment(config, seed=s, shaped=True) for s in seeds[: config.actor.environments]]
     spec = make_environment_spec(environments[0])
     codec = layout.make_row_codec(spec)
     manifest.check_codec(codec)
-    self._bank = NetworkBank(lambda weights: ActingNetwork(spec, config.network, weights))
+    self._bank = PolicyBank(lambda weights: make_acting_policy(config, spec, weights))
     source = PolicySource(connection, config.replay.default.name)
     self._writers = [RowWriter(connection, references_needed(config), stop, self._note_wait) for _ in environments]
     # The corrections of the learner are all that asks what went where.
@@ -94,7 +95,7 @@ class RolloutWorker:
         RolloutActor(
           name=name,
           index=index,
-          config=config.actor,
+          config=config,
           spec=spec.actions,
           bank=self._bank,
           source=source,
@@ -181,7 +182,7 @@ class RolloutWorker:
         raise Stopped("Stopped while waiting for the first policy.")
 
   def _select_actions(self) -> list[np.ndarray]:
-    """An action for every slot, with one network call for all that act greedily under the same weights."""
+    """An action for every slot, with one network call for all that act under the same weights."""
     if len(self._slots) == 1:
       (slot,) = self._slots
       return [slot.actor.select_action(slot.observation())]
@@ -194,8 +195,7 @@ class RolloutWorker:
         by_version[slot.actor.version].append(position)
     for version, positions in by_version.items():
       observations = np.stack([self._slots[position].observation() for position in positions])
-      for position, values in zip(positions, self._bank.values(version, observations), strict=True):
-        actions[position] = self._slots[position].actor.greedy_action(values)
+      actions.update(zip(positions, self._bank[version].explore(observations, self._rng), strict=True))
     return [actions[position] for position in range(len(self._slots))]
 
   def _note_wait(self, waiting: bool) -> None:

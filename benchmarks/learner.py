@@ -38,7 +38,7 @@ def run(runs: int, quick: bool) -> Report:
     learner = Learner(process.connection, manifest, spec, 0, threading.Event(), directory)
     stack.enter_context(contextlib.redirect_stdout(io.StringIO()))  # It says that it checkpointed.
     stack.callback(learner.close)
-    algorithm = DoubleDqn(spec, codec, config.network, config.learner, len(sizes), 0)
+    algorithm = DoubleDqn(config, codec, spec, 0)
     block = rows[: batches * batch_size].reshape(batches, batch_size, codec.width)
     contenders: dict[str, Contender] = {
       "through the server, seven tables": _timed(learner.step, batches, seconds),

@@ -12,6 +12,8 @@ from configs.run import (
   PriorityConfig,
   ReplayConfig,
   RunConfig,
+  SacConfig,
+  Td3Config,
 )
 from configs.serialization import from_dict, from_json, override, to_dict, to_json, without_defaults
 from configs.specs import EventSpec, TableSpec
@@ -28,9 +30,11 @@ __all__ = [
   "PriorityConfig",
   "ReplayConfig",
   "RunConfig",
+  "SacConfig",
   "ServerLost",
   "Stopped",
   "TableSpec",
+  "Td3Config",
   "UserError",
   "from_dict",
   "from_json",

@@ -5,7 +5,7 @@ import pathlib
 import runpy
 from collections.abc import Callable
 
-from configs import obstacle_course, randomised_skills, three_rooms, two_rooms
+from configs import classic_control, lunar_lander, mujoco, obstacle_course, randomised_skills, three_rooms, two_rooms
 from configs.errors import UserError
 from configs.run import RunConfig
 from configs.serialization import from_json
@@ -15,6 +15,16 @@ PRESETS: dict[str, Callable[[], RunConfig]] = {
   "two_rooms": two_rooms.get_config,
   "obstacle_course": obstacle_course.get_config,
   "randomised_skills": randomised_skills.get_config,
+  "pendulum_sac": classic_control.get_pendulum_config,
+  "pendulum_qr_sac": classic_control.get_pendulum_qr_sac_config,
+  "pendulum_td3": classic_control.get_pendulum_td3_config,
+  "cartpole": classic_control.get_cartpole_config,
+  "acrobot": classic_control.get_acrobot_config,
+  "lunar_lander": lunar_lander.get_discrete_config,
+  "lunar_lander_continuous": lunar_lander.get_config,
+  "lunar_lander_qr_sac": lunar_lander.get_qr_sac_config,
+  **{world.lower(): mujoco.preset(world) for world in mujoco.EVENTS},
+  "halfcheetah_large": mujoco.get_large_config,
 }
 
 

@@ -13,7 +13,7 @@ from configs.errors import UserError
 from configs.schedules import linear
 from configs.specs import MAX_EVENTS, EventSpec, TableSpec, check_name, is_reference
 
-Algorithm = Literal["ddqn"]
+Algorithm = Literal["ddqn", "sac", "qr_sac", "td3"]
 BiasCorrection = Literal["none", "counts", "priority_sum", "balance"]
 
 # Tables that the server keeps for itself; see docs/contract.md.
@@ -156,13 +156,30 @@ class ReplayConfig:
 
 @dataclasses.dataclass(frozen=True)
 class NetworkConfig:
-  """The value network: an MLP with these hidden layers of ReLU units."""
+  """The networks: MLPs of ReLU units.
+
+  Attributes:
+    hidden_sizes: units of each hidden layer, of value networks, policies and critics alike.
+    dueling: whether double DQN's network has a stream for the state's value and one for advantages (Wang et al., 2016); the
+      last hidden layer is then there twice.
+    policy_dropout: share of the units of the policy's hidden layers that are left out in training (SAC and QR-SAC).
+    normalize_observations: whether the networks see observations less their mean and by their deviation, which the learner
+      measures on what it draws from the default table.
+  """
 
   hidden_sizes: tuple[int, ...] = (256,)
+  dueling: bool = False
+  policy_dropout: float = 0.0
+  normalize_observations: bool = False
 
   def __post_init__(self) -> None:
     for size in self.hidden_sizes:
       _require(size > 0, f"network.hidden_sizes is {self.hidden_sizes}: every layer needs at least one unit.")
+    _require(
+      not self.dueling or bool(self.hidden_sizes),
+      "network.dueling splits the last hidden layer, and network.hidden_sizes is empty: give it a layer.",
+    )
+    _require(0 <= self.policy_dropout < 1, f"network.policy_dropout is {self.policy_dropout}: it must lie in [0, 1).")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,10 +190,11 @@ class ActorConfig:
     workers: rollout worker processes that a local run starts (an inline run has one).
     environments: environments that each worker steps in turn.
     random_steps: steps of the whole run that are taken at random before the policy is used, shared by its workers.
-    epsilon: of the epsilon-greedy policy, at the start.
+    epsilon: of the epsilon-greedy policy of double DQN, at the start; other algorithms have noise of their own.
     final_epsilon: the value it falls to, linearly; None keeps `epsilon`.
     epsilon_decay_updates: gradient steps over which it falls.
     worker_epsilons: constant values for worker 0, 1, ... (in turn, where there are more workers); replaces the three above.
+    action_noise: deviation of the Gaussian noise on TD3's actions, where these lie in [-1, 1].
     weights_timeout_seconds: how long a worker waits for the first policy.
   """
 
@@ -187,6 +205,7 @@ class ActorConfig:
   final_epsilon: float | None = None
   epsilon_decay_updates: int = 10_000
   worker_epsilons: tuple[float, ...] = ()
+  action_noise: float = 0.1
   weights_timeout_seconds: float = 120.0
 
   def __post_init__(self) -> None:
@@ -197,6 +216,10 @@ class ActorConfig:
     final = () if self.final_epsilon is None else (self.final_epsilon,)
     for value in (self.epsilon, *final, *self.worker_epsilons):
       _require(0 <= value <= 1, f"An actor epsilon is {value}: it is a probability, from 0 to 1.")
+    _require(
+      math.isfinite(self.action_noise) and self.action_noise >= 0,
+      f"actor.action_noise is {self.action_noise}: it must be a finite number, 0 or more.",
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -231,13 +254,66 @@ class CagradConfig:
 
 
 @dataclasses.dataclass(frozen=True)
+class SacConfig:
+  """Soft actor-critic, and QR-SAC; see docs/algorithms.md.
+
+  Attributes:
+    temperature: alpha, at the start where it is learned.
+    learn_temperature: whether alpha follows the policy's entropy.
+    target_entropy: that it keeps; None for minus the number of action dimensions.
+    quantiles: N of each critic of QR-SAC.
+    kappa: where QR-SAC's quantile Huber loss turns linear.
+  """
+
+  temperature: float = 1.0
+  learn_temperature: bool = True
+  target_entropy: float | None = None
+  quantiles: int = 32
+  kappa: float = 1.0
+
+  def __post_init__(self) -> None:
+    _require_positive("learner.sac", temperature=self.temperature, quantiles=self.quantiles, kappa=self.kappa)
+    _require(
+      self.target_entropy is None or math.isfinite(self.target_entropy),
+      f"learner.sac.target_entropy is {self.target_entropy}: it must be a finite number, or none.",
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Td3Config:
+  """TD3 (Fujimoto et al., 2018); see docs/algorithms.md.
+
+  Attributes:
+    policy_period: updates of the critics for one of the policy and of all target networks.
+    target_noise: deviation of the noise on the target policy's actions.
+    target_noise_clip: where that noise is cut off.
+  """
+
+  policy_period: int = 2
+  target_noise: float = 0.2
+  target_noise_clip: float = 0.5
+
+  def __post_init__(self) -> None:
+    _require_positive("learner.td3", policy_period=self.policy_period)
+    for name, value in (("target_noise", self.target_noise), ("target_noise_clip", self.target_noise_clip)):
+      _require(
+        math.isfinite(value) and value >= 0, f"learner.td3.{name} is {value}: it must be a finite number, 0 or more."
+      )
+
+
+@dataclasses.dataclass(frozen=True)
 class LearnerConfig:
   """The learner.
 
   Attributes:
-    algorithm: `ddqn` (double DQN).
+    algorithm: `ddqn` (double DQN) for discrete actions; `sac`, `qr_sac` (SAC with quantile critics) or `td3` for continuous ones.
+    sac: of SAC and QR-SAC.
+    td3: of TD3.
     batch_size: transitions per gradient step.
     learning_rate: of Adam.
+    policy_learning_rate: of the policy, where there is one beside critics; None takes `learning_rate`.
+    max_gradient_norm: length to which each network's gradient is cut; None for no limit.
+    policy_l2: weight of the squares of the policy's weights in its loss (NMER's experiments with SAC).
     discount: gamma.
     n_step: steps in the return of a row.
     bias_correction: weights against the bias of event tables where outcomes are random: `none`, `counts` (SSET, Lemma 2, for
@@ -250,11 +326,17 @@ class LearnerConfig:
     publish_period_updates: gradient steps between two policies sent to the workers.
     checkpoint_period_seconds: between two checkpoints; one more is written when the run stops.
     device: a TensorFlow device, as "CPU:0" or "GPU:0"; empty takes the first GPU, or else the CPU.
+    threads: of TensorFlow; 0 takes half of the machine's cores, or one in an inline run.
   """
 
   algorithm: Algorithm = "ddqn"
+  sac: SacConfig = SacConfig()
+  td3: Td3Config = Td3Config()
   batch_size: int = 32
   learning_rate: float = 1e-3
+  policy_learning_rate: float | None = None
+  max_gradient_norm: float | None = None
+  policy_l2: float = 0.0
   discount: float = 0.99
   n_step: int = 1
   bias_correction: BiasCorrection = "none"
@@ -265,16 +347,29 @@ class LearnerConfig:
   publish_period_updates: int = 64
   checkpoint_period_seconds: float = 60.0
   device: str = ""
+  threads: int = 0
 
   def __post_init__(self) -> None:
+    _require(self.threads >= 0, f"learner.threads is {self.threads}: it must be 0 or more.")
     _require(
-      self.algorithm in get_args(Algorithm), f"learner.algorithm is {self.algorithm!r}: use {get_args(Algorithm)}."
+      self.algorithm in get_args(Algorithm),
+      f"learner.algorithm is {self.algorithm!r}: use one of {', '.join(get_args(Algorithm))}.",
     )
     _require(
       self.bias_correction in get_args(BiasCorrection),
       f"learner.bias_correction is {self.bias_correction!r}: use one of {', '.join(get_args(BiasCorrection))}.",
     )
     _require_positive("learner", batch_size=self.batch_size, learning_rate=self.learning_rate, n_step=self.n_step)
+    for name, value in (
+      ("policy_learning_rate", self.policy_learning_rate),
+      ("max_gradient_norm", self.max_gradient_norm),
+    ):
+      if value is not None:
+        _require_positive("learner", **{name: value})
+    _require(
+      math.isfinite(self.policy_l2) and self.policy_l2 >= 0,
+      f"learner.policy_l2 is {self.policy_l2}: it must be a finite number, 0 or more.",
+    )
     _require_positive(
       "learner", updates_per_block=self.updates_per_block, publish_period_updates=self.publish_period_updates
     )
@@ -352,6 +447,7 @@ class RunConfig:
     _require(0 <= self.seed < 2**31, f"seed is {self.seed}: it must lie in [0, 2^31).")
     self._check_events()
     self._check_sampling()
+    self._check_algorithm()
     _require(
       self.learner.bias_correction == "none" or bool(self.replay.tables),
       f"learner.bias_correction is {self.learner.bias_correction!r}, and there are no event tables whose bias it would "
@@ -406,6 +502,28 @@ class RunConfig:
       self.learner.n_step <= MAX_HISTORY,
       f"learner.n_step is {self.learner.n_step}: at most {MAX_HISTORY} steps can be kept.",
     )
+
+  def _check_algorithm(self) -> None:
+    """Refuses parameters that the run's algorithm would not use."""
+    learner, network, actor = self.learner, self.network, self.actor
+    for name, changed, algorithms in (
+      ("network.dueling", network.dueling, ("ddqn",)),
+      ("network.policy_dropout", network.policy_dropout > 0, ("sac", "qr_sac")),
+      ("actor.worker_epsilons", bool(actor.worker_epsilons), ("ddqn",)),
+      ("actor.final_epsilon", actor.final_epsilon is not None, ("ddqn",)),
+      ("actor.action_noise", actor.action_noise != ActorConfig.action_noise, ("td3",)),
+      ("learner.policy_learning_rate", learner.policy_learning_rate is not None, ("sac", "qr_sac", "td3")),
+      ("learner.policy_l2", learner.policy_l2 > 0, ("sac", "qr_sac", "td3")),
+      ("learner.sac", learner.sac != SacConfig(), ("sac", "qr_sac")),
+      ("learner.sac.quantiles", learner.sac.quantiles != SacConfig.quantiles, ("qr_sac",)),
+      ("learner.sac.kappa", learner.sac.kappa != SacConfig.kappa, ("qr_sac",)),
+      ("learner.td3", learner.td3 != Td3Config(), ("td3",)),
+    ):
+      _require(
+        not changed or learner.algorithm in algorithms,
+        f"{name} is set, and the algorithm {learner.algorithm!r} does not use it, as {' and '.join(algorithms)} would: "
+        "leave it at its default, or choose another algorithm.",
+      )
 
   @property
   def max_history(self) -> int:

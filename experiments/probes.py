@@ -14,7 +14,7 @@ from actors.evaluator import PlayedEpisode, make_evaluated_policy, play_episode
 from configs import RunConfig, UserError
 from configs.seeding import derive_seed
 from environments import ThreeRooms, make, make_environment_spec, make_event_environment
-from networks import ActingNetwork
+from networks import make_acting_q_network
 from replay_server.policy import PolicySnapshot
 
 # Of a probe that plays.
@@ -36,7 +36,7 @@ def summed_q(config: RunConfig) -> Probe:
   environment = make_event_environment(config)
   spec = make_environment_spec(environment)
   environment.close()
-  return lambda weights: float(ActingNetwork(spec, config.network, weights)(observations).sum(dtype=np.float64))
+  return lambda weights: float(make_acting_q_network(config, spec, weights).values(observations).sum(dtype=np.float64))
 
 
 def lava_return(config: RunConfig) -> Probe:

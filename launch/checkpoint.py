@@ -13,7 +13,7 @@ from environments import make_environment_spec, make_event_environment
 from launch import report
 from launch.finish import find_policy, record_episode
 from launch.run_directory import RunDirectory
-from networks import assign_weights, make_q_network
+from networks import QNetwork, assign_weights, make_policy
 from replay_server.policy import PolicySnapshot, load_snapshot
 
 
@@ -89,10 +89,10 @@ def _save_video(config: RunConfig, snapshot: PolicySnapshot, policy: pathlib.Pat
 
 
 def export_policy(config: RunConfig, snapshot: PolicySnapshot, folder: pathlib.Path) -> None:
-  """Writes the policy as a SavedModel with the signatures of a value network.
+  """Writes the policy as a SavedModel.
 
-  `action_values(observations [B, ...]) -> float32 [B, A]` and `act(observations) -> int32 [B]`, the greedy actions, which is
-  also the default signature.
+  Its default signature is `act(observations [B, ...])`, the actions without noise: int32 [B], or float32 [B, A] in [-1, 1] for
+  continuous ones, which stand for the environment's bounds. Double DQN's has `action_values`, float32 [B, A], too.
 
   Raises:
     UserError: the folder cannot be written.
@@ -100,16 +100,16 @@ def export_policy(config: RunConfig, snapshot: PolicySnapshot, folder: pathlib.P
   environment = make_event_environment(config)
   spec = make_environment_spec(environment)
   environment.close()
-  network = make_q_network(spec, config.network)
+  network = make_policy(config, spec)
   assign_weights(network, snapshot.weights)
   signature = [tf.TensorSpec([None, *spec.observations.shape], spec.observations.dtype, "observations")]
   module = tf.Module()
   module.network = network
-  module.action_values = tf.function(lambda observations: {"values": network(observations)}, signature)
-  module.act = tf.function(
-    lambda observations: {"actions": tf.argmax(network(observations), axis=-1, output_type=tf.int32)}, signature
-  )
-  signatures = {"serving_default": module.act, "action_values": module.action_values}
+  module.act = tf.function(lambda observations: {"actions": network.best_actions(observations)}, signature)
+  signatures = {"serving_default": module.act}
+  if isinstance(network, QNetwork):
+    module.action_values = tf.function(lambda observations: {"values": network.values(observations)}, signature)
+    signatures["action_values"] = module.action_values
   try:
     tf.saved_model.save(module, str(folder), signatures=signatures)
   except OSError as error:

@@ -207,6 +207,9 @@ def _define_learn(values: flags.FlagValues) -> None:
   flags.DEFINE_string(
     "run_dir", "", "The run's directory, for its checkpoints; empty takes RUN_ROOT/<name>/<run id>.", flag_values=values
   )
+  flags.DEFINE_string(
+    "device", "", "A TensorFlow device, as GPU:0; empty takes the config's learner.device.", flag_values=values
+  )
 
 
 def _learn(values: flags.FlagValues, overrides: Mapping[str, str]) -> int:
@@ -217,7 +220,7 @@ def _learn(values: flags.FlagValues, overrides: Mapping[str, str]) -> int:
   run = RunDirectory(pathlib.Path(values.run_dir).resolve()) if values.run_dir else None
   with stop_on_signals() as stop:
     process = RoleProcess("learner", stop)
-    return process.run(lambda: roles.learn(process, server, pathlib.Path(values.run_root), run))
+    return process.run(lambda: roles.learn(process, server, pathlib.Path(values.run_root), run, values.device))
 
 
 def _define_act(values: flags.FlagValues) -> None:
@@ -373,7 +376,7 @@ def _define_nothing(values: flags.FlagValues) -> None:
 def _presets(values: flags.FlagValues, overrides: Mapping[str, str]) -> int:
   del values, overrides
   for name, get_config in sorted(PRESETS.items()):
-    print(f"{name:16} {(get_config.__doc__ or '').strip().splitlines()[0]}")
+    print(f"{name:23} {(get_config.__doc__ or '').strip().splitlines()[0]}")
   return 0
 
 

@@ -15,7 +15,7 @@ from actors.worker import RolloutWorker
 from configs import RunConfig, Stopped
 from configs.seeding import derive_seed
 from environments import make_environment_spec, make_event_environment
-from launch.roles import limit_threads
+from launch.roles import prepare_tensorflow
 from launch.run_directory import RunDirectory
 from launch.view import RunView
 from learner.learner import Learner
@@ -54,7 +54,7 @@ def run_inline(
   Raises:
     UserError: something is wrong with the environment or the checkpoint.
   """
-  limit_threads(1)
+  prepare_tensorflow(config.learner.threads or 1)
   # For environments and conditions that draw from the global generators.
   tf.random.set_seed(derive_seed(config.seed, "tensorflow"))
   np.random.seed(derive_seed(config.seed, "numpy"))  # noqa: NPY002

@@ -46,7 +46,7 @@ def serve(process: RoleProcess, config: RunConfig, run: RunDirectory, port: int)
   Raises:
     UserError: the port is in use, or the checkpoint is not this run's.
   """
-  limit_threads(1)
+  prepare_tensorflow(1)
   with ReplayServer(config, row_codec(config), run.run_id, run.replay_checkpoint, port) as server:
     print(f"Serving run {run.run_id} on port {server.address.rpartition(':')[2]}.", flush=True)
     status = Keeper(server, run.path).run(process.stop)
@@ -78,7 +78,9 @@ def join(
   return connection, manifest
 
 
-def learn(process: RoleProcess, address: str, run_root: pathlib.Path, run: RunDirectory | None = None) -> None:
+def learn(
+  process: RoleProcess, address: str, run_root: pathlib.Path, run: RunDirectory | None = None, device: str = ""
+) -> None:
   """The learner role.
 
   Args:
@@ -86,20 +88,23 @@ def learn(process: RoleProcess, address: str, run_root: pathlib.Path, run: RunDi
     address: of the server.
     run_root: below which runs lie, for a learner on another machine than the server.
     run: the run's directory, if it is known.
+    device: a TensorFlow device for this learner; empty takes the config's.
 
   Raises:
-    UserError: no server, or another run's checkpoint.
+    UserError: no server, another run's checkpoint, or no such device.
     ServerLost: the server does not answer.
   """
-  limit_threads(max(1, (os.cpu_count() or 1) // 2))
+  cores = os.cpu_count() or 1
+  # How many it may have is the run's to say, and TensorFlow must be told before its first operation.
   connection, manifest = join(address, process.stop)
+  prepare_tensorflow(manifest.config.learner.threads or max(1, cores // 2))
   directory = run or RunDirectory(run_root / manifest.config.name / manifest.run_id)
   environment = make_event_environment(manifest.config)
   spec = make_environment_spec(environment)
   environment.close()
   manifest.check_codec(make_row_codec(spec))
   seed = derive_seed(manifest.config.seed, "learner")
-  learner = Learner(connection, manifest, spec, seed, process.stop, directory.checkpoints)
+  learner = Learner(connection, manifest, spec, seed, process.stop, directory.checkpoints, device)
   lifeline = Lifeline(
     connection, "learner", process.name, process.stop, process.server_lost, learner.metrics, learner.describe_state
   )
@@ -114,7 +119,7 @@ def act(process: RoleProcess, address: str, index: int) -> None:
     UserError: no server, no such environment here, or one that produces what cannot be stored.
     ServerLost: the server does not answer.
   """
-  limit_threads(1)
+  prepare_tensorflow(1)
   connection, manifest = join(address, process.stop)
   seed = derive_seed(manifest.config.seed, "actor", index)
   worker = RolloutWorker(connection, manifest, process.name, index, seed, process.stop)
@@ -132,7 +137,7 @@ def evaluate(process: RoleProcess, address: str, run: RunDirectory | None = None
     UserError: no server, or no such environment here.
     ServerLost: the server does not answer.
   """
-  limit_threads(1)
+  prepare_tensorflow(1)
   connection, manifest = join(address, process.stop)
   seed = derive_seed(manifest.config.seed, "evaluator")
   policies = run.checkpoints / "policy" if run is not None else None
@@ -144,11 +149,18 @@ def evaluate(process: RoleProcess, address: str, run: RunDirectory | None = None
     evaluator.run()
 
 
-def limit_threads(count: int) -> None:
-  """TensorFlow threads of this process: roles share the machine's cores, and small networks gain nothing from more."""
+def prepare_tensorflow(threads: int) -> None:
+  """Settings that TensorFlow takes before its first operation only.
+
+  Args:
+    threads: of an operation: roles share the machine's cores, and small networks gain nothing from more than one.
+  """
   try:
-    tf.config.threading.set_intra_op_parallelism_threads(count)
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
     # Two would hand the small operations of an update to and fro, for nearly twice the CPU time.
     tf.config.threading.set_inter_op_parallelism_threads(1)
+    # Else it takes all of a GPU's memory at once, which others may be using.
+    for gpu in tf.config.list_physical_devices("GPU"):
+      tf.config.experimental.set_memory_growth(gpu, True)
   except RuntimeError:
     pass  # TensorFlow has begun to run in this process, as in a notebook: its settings stand.

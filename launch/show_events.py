@@ -11,14 +11,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from actors.evaluator import make_greedy_policy, with_random_actions
-from actors.policies import epsilon_at
+from actors.evaluator import with_random_actions
+from actors.policies import epsilon_at, random_action
 from configs import RunConfig, UserError, to_json
 from configs.seeding import derive_seed
 from environments import EventEnvironment, make_environment_spec, make_event_environment
 from launch.checkpoint import policy_path
 from launch.event_report import EpisodeTrace, EventsReport, EventUse, TableUse, make_report
 from launch.view import format_number
+from networks import make_acting_policy
 from replay_server.policy import PolicySnapshot, load_snapshot
 
 # Where there is no terminal: a log or a file may be as wide as it likes.
@@ -122,10 +123,8 @@ def _make_policy(roll_out: RollOut, environment: EventEnvironment) -> Policy:
 
   def act_randomly(observation: np.ndarray) -> Any:
     del observation
-    if isinstance(spec, specs.DiscreteArray):
-      return np.asarray(rng.integers(spec.num_values), spec.dtype)
     if np.isfinite(spec.minimum).all() and np.isfinite(spec.maximum).all():
-      return np.asarray(rng.uniform(spec.minimum, spec.maximum, spec.shape), spec.dtype)
+      return random_action(spec, rng)
     # gymnasium draws from unbounded spaces too, whose own actions those of the spec are.
     return np.asarray(environment.gym_env.action_space.sample(), spec.dtype)
 
@@ -133,8 +132,10 @@ def _make_policy(roll_out: RollOut, environment: EventEnvironment) -> Policy:
     return act_randomly
   snapshot, learned = roll_out.snapshot
   _check_fits(environment, learned)
-  greedy = make_greedy_policy(dataclasses.replace(roll_out.config, network=learned.network), environment, snapshot)
-  return with_random_actions(greedy, spec, _epsilon(roll_out), rng)
+  policy = make_acting_policy(learned, make_environment_spec(environment), snapshot.weights)
+  return with_random_actions(
+    lambda observation: policy.explore(observation[None], rng)[0], spec, _epsilon(roll_out), rng
+  )
 
 
 def _epsilon(roll_out: RollOut) -> float:
@@ -142,7 +143,9 @@ def _epsilon(roll_out: RollOut) -> float:
     return 1.0
   if roll_out.epsilon is not None:
     return roll_out.epsilon
-  return epsilon_at(roll_out.config.actor, 0, roll_out.snapshot[0].learner_steps)
+  snapshot, learned = roll_out.snapshot
+  actor = dataclasses.replace(learned, actor=roll_out.config.actor)
+  return epsilon_at(actor, 0, snapshot.learner_steps)
 
 
 def _check_fits(environment: EventEnvironment, learned: RunConfig) -> None:

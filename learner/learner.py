@@ -11,8 +11,8 @@ import tensorflow as tf
 from acme import core, specs
 
 from configs import Stopped, UserError
+from learner.algorithms import make_algorithm
 from learner.corrections import BiasCorrection
-from learner.ddqn import DoubleDqn
 from learner.priorities import TablePriorities
 from learner.sampler import StratifiedSampler
 from networks import flatten_weights
@@ -40,6 +40,7 @@ class Learner(core.Learner):
     seed: int,
     stop: threading.Event,
     checkpoint_dir: pathlib.Path,
+    device: str = "",
   ):
     """Makes the learner, from its checkpoint if there is one, and publishes its policy.
 
@@ -50,6 +51,7 @@ class Learner(core.Learner):
       seed: of the initial weights.
       stop: ends a wait for transitions.
       checkpoint_dir: `learner/` and `policy/` go below it.
+      device: a TensorFlow device; empty takes the config's.
 
     Raises:
       UserError: the checkpoint is another run's, or there is no such device.
@@ -60,11 +62,9 @@ class Learner(core.Learner):
     self._run_id = manifest.run_id
     self._stop = stop
     self._policy_path = checkpoint_dir / "policy" / "latest.npz"
-    self._device = choose_device(config.learner.device)
+    self._device = choose_device(device or config.learner.device)
     with tf.device(self._device):
-      self._algorithm = DoubleDqn(
-        spec, manifest.codec, config.network, config.learner, len(config.replay.all_tables), seed
-      )
+      self._algorithm = make_algorithm(config, manifest.codec, spec, seed)
     self._sampler = StratifiedSampler(connection, config, manifest.codec, stop)
     self._priorities = TablePriorities(connection, config)
     self._correction = BiasCorrection(connection, config, manifest.codec, checkpoint_dir / "learner")
@@ -156,16 +156,16 @@ class Learner(core.Learner):
         tf.constant(block.tables),
         tf.constant(self._config.learner.cagrad.coefficient_at(self.gradient_steps), tf.float32),
       )
-      loss, mean_q, td_errors = (tensor.numpy() for tensor in updated)
+      measured, td_errors = (tensor.numpy() for tensor in updated)
     before = self.gradient_steps
-    self.gradient_steps += len(loss)
+    self.gradient_steps += len(measured)
     self._drawn = block.quotas.sum(axis=0)
-    if not np.isfinite(loss).all():
+    metrics = dict(zip(self._algorithm.METRICS, measured.mean(axis=0).tolist(), strict=True))
+    if not np.isfinite(measured[:, self._algorithm.METRICS.index("loss")]).all():
       raise self._diverged("loss is")
     self._priorities.update(block, td_errors)
     self._metrics = {
-      "loss": float(loss.mean()),
-      "mean_q": float(mean_q.mean()),
+      **metrics,
       "mean_abs_td_error": float(np.abs(td_errors).mean()),
       "drawn_ahead": float(sum(self.drawn_ahead().values())),
     }
@@ -195,7 +195,7 @@ class Learner(core.Learner):
     self._publisher.publish(snapshot)
 
   def _snapshot(self, version: int) -> PolicySnapshot:
-    weights = flatten_weights(self._algorithm.online)
+    weights = flatten_weights(self._algorithm.policy)
     # The last update of a block can break them although its loss, taken before it, was still a number.
     if not np.isfinite(weights).all():
       raise self._diverged("weights are")
@@ -227,9 +227,9 @@ class Learner(core.Learner):
       self._sampler.close()
 
   def get_variables(self, names: Sequence[str]) -> list[np.ndarray]:
-    """The online network's weights as one vector, for Acme; `names` is not used."""
+    """The published network's weights as one vector, for Acme; `names` is not used."""
     del names
-    return [flatten_weights(self._algorithm.online)]
+    return [flatten_weights(self._algorithm.policy)]
 
 
 def choose_device(name: str) -> str:

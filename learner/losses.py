@@ -27,3 +27,70 @@ def double_q_learning(
   a_t = tf.argmax(q_t_selector, axis=-1)
   target = tf.stop_gradient(r_t + discount_t * tf.gather(q_t_value, a_t, batch_dims=1))
   return target - tf.gather(q_tm1, a_tm1, batch_dims=1)
+
+
+def soft_value(q_t: tf.Tensor, log_prob_t: tf.Tensor, temperature: tf.Tensor) -> tf.Tensor:
+  """The soft value of a state, from one action of the policy and the lesser of the critics (Haarnoja et al., 2018, Eq. 3).
+
+  Args:
+    q_t: float32 [critics, B], target critics' values of an action that the policy drew.
+    log_prob_t: float32 [B], its log-density.
+    temperature: float32 (), alpha.
+
+  Returns:
+    float32 [B].
+  """
+  return tf.reduce_min(q_t, axis=0) - temperature * log_prob_t
+
+
+def td_errors(q_tm1: tf.Tensor, r_t: tf.Tensor, discount_t: tf.Tensor, v_t: tf.Tensor) -> tf.Tensor:
+  """Every critic's temporal-difference error against one target.
+
+  Args:
+    q_tm1: float32 [critics, B], of the action taken.
+    r_t: float32 [B], reward, over n steps where the row has n.
+    discount_t: float32 [B], what the value after them counts; 0 where the episode terminated.
+    v_t: float32 [B], value of the last observation.
+
+  Returns:
+    float32 [critics, B], target minus value; no gradient passes through the target.
+  """
+  return tf.stop_gradient(r_t + discount_t * v_t) - q_tm1
+
+
+def lesser_distribution(quantiles: tf.Tensor) -> tf.Tensor:
+  """The quantiles of the critic whose mean is the lesser, row by row, as QR-SAC takes them (Wurman et al., 2022, Methods).
+
+  Args:
+    quantiles: float32 [critics, B, N].
+
+  Returns:
+    float32 [B, N].
+  """
+  chosen = tf.argmin(tf.reduce_mean(quantiles, axis=-1), axis=0)
+  return tf.gather(tf.transpose(quantiles, (1, 0, 2)), chosen, batch_dims=1)
+
+
+def quantile_huber(quantiles: tf.Tensor, targets: tf.Tensor, kappa: float) -> tf.Tensor:
+  """The quantile Huber loss (Dabney et al., 2018, Eq. 10), summed over quantiles and averaged over samples of the target.
+
+  rho(u) = |tau_i - 1[u < 0]| L_kappa(u) / kappa with u = target_j - quantile_i, tau_i = (2 i + 1) / (2 N), and L_kappa the
+  Huber loss: u^2 / 2 up to kappa, kappa (|u| - kappa / 2) beyond.
+
+  Args:
+    quantiles: float32 [..., B, N], in the order of tau.
+    targets: float32 [B, M]; no gradient passes through them.
+    kappa: where the Huber loss turns linear.
+
+  Returns:
+    float32 [..., B].
+  """
+  count = quantiles.shape[-1]
+  taus = (tf.range(count, dtype=tf.float32) + 0.5) / count
+  # [..., B, N, M]
+  errors = tf.stop_gradient(targets)[..., None, :] - quantiles[..., None]
+  sizes = tf.abs(errors)
+  inner = tf.minimum(sizes, kappa)
+  huber = inner * (sizes - 0.5 * inner)
+  sides = tf.abs(taus[:, None] - tf.cast(errors < 0, tf.float32))
+  return tf.reduce_sum(tf.reduce_mean(sides * huber, axis=-1), axis=-1) / kappa

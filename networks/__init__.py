@@ -1,5 +1,38 @@
 """Sonnet modules that both actors and learner build."""
 
-from networks.q_network import ActingNetwork, QNetwork, assign_weights, flatten_weights, make_q_network
+from networks.acting import ActingPolicy, ActingQNetwork
+from networks.factory import (
+  PolicyModule,
+  make_acting_policy,
+  make_acting_q_network,
+  make_critics,
+  make_deterministic_policy,
+  make_gaussian_policy,
+  make_policy,
+  make_q_network,
+)
+from networks.layers import Normalization, StackedMlp
+from networks.policy_networks import DeterministicPolicy, GaussianPolicy, squash
+from networks.q_network import QNetwork
+from networks.weights import assign_weights, flatten_weights
 
-__all__ = ["ActingNetwork", "QNetwork", "assign_weights", "flatten_weights", "make_q_network"]
+__all__ = [
+  "ActingPolicy",
+  "ActingQNetwork",
+  "DeterministicPolicy",
+  "GaussianPolicy",
+  "Normalization",
+  "PolicyModule",
+  "QNetwork",
+  "StackedMlp",
+  "assign_weights",
+  "flatten_weights",
+  "make_acting_policy",
+  "make_acting_q_network",
+  "make_critics",
+  "make_deterministic_policy",
+  "make_gaussian_policy",
+  "make_policy",
+  "make_q_network",
+  "squash",
+]

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
   from configs import PriorityConfig as PriorityConfig
   from configs import ReplayConfig as ReplayConfig
   from configs import RunConfig as RunConfig
+  from configs import SacConfig as SacConfig
   from configs import TableSpec as TableSpec
+  from configs import Td3Config as Td3Config
   from configs import UserError as UserError
   from configs import load_config as load_config
   from configs import override as override
@@ -56,7 +58,9 @@ _MODULES = {
   "ReplayConfig": "configs",
   "Rising": "environments",
   "RunConfig": "configs",
+  "SacConfig": "configs",
   "TableSpec": "configs",
+  "Td3Config": "configs",
   "Then": "environments",
   "ThreeRooms": "environments",
   "Threshold": "environments",

@@ -39,5 +39,5 @@ CODEC = make_row_codec(SPEC)
 
 def snapshot(version: int, learner_steps: int = 10) -> PolicySnapshot:
   """A policy of random weights that are the same for the same version."""
-  weights = flatten_weights(make_q_network(SPEC, make_run().network, seed=version))
+  weights = flatten_weights(make_q_network(make_run(), SPEC, seed=version))
   return PolicySnapshot(version, learner_steps, np.asarray(weights))

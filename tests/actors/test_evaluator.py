@@ -12,7 +12,7 @@ from actors import evaluator as evaluator_module
 from actors.evaluator import Evaluator, PlayedEpisode, is_solved, make_greedy_policy, play_episode, with_random_actions
 from configs import EvaluatorConfig, Stopped
 from environments import EventTimeStep, make_event_environment
-from networks import ActingNetwork
+from networks import make_acting_q_network
 from replay_server import layout
 from replay_server.messages import EvaluationSummary, decode
 from replay_server.policy import PolicyPublisher, load_snapshot
@@ -104,11 +104,11 @@ def test_it_plays_the_published_network_greedily(tmp_path: pathlib.Path) -> None
   config = with_goal(make_run())
   environment = make_event_environment(config)
   policy = make_greedy_policy(config, environment, snapshot(3))
-  network = ActingNetwork(SPEC, config.network, snapshot(3).weights)
+  network = make_acting_q_network(config, SPEC, snapshot(3).weights)
   episode = play_episode(environment, policy)
   timestep, rewards = environment.reset(), []
   while not timestep.last():
-    timestep = environment.step(network(timestep.observation[None])[0].argmax())
+    timestep = environment.step(network.values(timestep.observation[None])[0].argmax())
     rewards.append(float(timestep.reward))
   assert episode.episode_return == pytest.approx(sum(rewards))
   assert episode.length == len(rewards)

@@ -1,36 +1,48 @@
 """Exploration rates, and networks by version."""
 
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
+from acme import specs
 
-from actors.policies import NetworkBank, epsilon_at
-from configs import ActorConfig
+from actors.policies import PolicyBank, epsilon_at, random_action
+from configs import ActorConfig, LearnerConfig, RunConfig, UserError
 from replay_server.policy import PolicySnapshot
 
 
 @pytest.mark.parametrize(("steps", "epsilon"), [(0, 1.0), (250, 0.775), (500, 0.55), (1_000, 0.1), (9_999, 0.1)])
 def test_epsilon_falls_linearly_with_the_learners_steps_and_stays_at_its_end(steps: int, epsilon: float) -> None:
-  config = ActorConfig(epsilon=1.0, final_epsilon=0.1, epsilon_decay_updates=1_000)
+  config = RunConfig(actor=ActorConfig(epsilon=1.0, final_epsilon=0.1, epsilon_decay_updates=1_000))
   assert epsilon_at(config, 0, steps) == pytest.approx(epsilon)
 
 
 def test_epsilon_without_a_final_value_stays() -> None:
-  assert epsilon_at(ActorConfig(epsilon=0.3), 5, 10**9) == 0.3
+  assert epsilon_at(RunConfig(actor=ActorConfig(epsilon=0.3)), 5, 10**9) == 0.3
 
 
 def test_workers_take_their_own_epsilons_in_turn() -> None:
-  config = ActorConfig(epsilon=0.3, final_epsilon=0.0, worker_epsilons=(0.5, 0.25, 0.125))
+  actor = ActorConfig(epsilon=0.3, final_epsilon=0.0, worker_epsilons=(0.5, 0.25, 0.125))
+  config = RunConfig(actor=actor)
   assert [epsilon_at(config, worker, 10_000) for worker in range(4)] == [0.5, 0.25, 0.125, 0.5]
 
 
-class _Network:
+@pytest.mark.parametrize("algorithm", ["sac", "qr_sac", "td3"])
+def test_policies_with_noise_of_their_own_mix_no_random_actions_in(algorithm: Any) -> None:
+  config = RunConfig(actor=ActorConfig(epsilon=0.3), learner=LearnerConfig(algorithm=algorithm))
+  assert epsilon_at(config, 0, 0) == 0
+
+
+class _Policy:
   def __init__(self, weights: np.ndarray):
     self.weights = weights
 
-  def __call__(self, observations: np.ndarray) -> np.ndarray:
+  def best(self, observations: np.ndarray) -> np.ndarray:
     return observations * self.weights
+
+  def explore(self, observations: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    return self.best(observations) + rng.random()
 
 
 def _snapshot(version: int) -> PolicySnapshot:
@@ -40,33 +52,33 @@ def _snapshot(version: int) -> PolicySnapshot:
 def test_users_of_one_version_share_its_network_and_versions_do_not_mix() -> None:
   made: list[float] = []
 
-  def make(weights: np.ndarray) -> _Network:
+  def make(weights: np.ndarray) -> _Policy:
     made.append(weights[0])
-    return _Network(weights)
+    return _Policy(weights)
 
-  bank = NetworkBank(make)
+  bank = PolicyBank(make)
   assert [bank.acquire(_snapshot(version)) for version in (1, 1, 2)] == [1, 1, 2]
   assert made == [1, 2]
   ones = np.ones((3, 1), np.float32)
-  assert bank.values(1, ones).tolist() == [[1], [1], [1]]
-  assert bank.values(2, ones).tolist() == [[2], [2], [2]]
+  assert bank[1].best(ones).tolist() == [[1], [1], [1]]
+  assert bank[2].best(ones).tolist() == [[2], [2], [2]]
   bank.release(1)
-  assert bank.values(1, ones).tolist() == [[1], [1], [1]]
+  assert bank[1].best(ones).tolist() == [[1], [1], [1]]
   bank.release(1)
   with pytest.raises(KeyError):
-    bank.values(1, ones)
-  assert bank.values(2, ones).tolist() == [[2], [2], [2]]
+    bank[1].best(ones)
+  assert bank[2].best(ones).tolist() == [[2], [2], [2]]
 
 
 def test_a_released_network_is_freed_however_many_versions_come_and_go() -> None:
-  alive: weakref.WeakSet[_Network] = weakref.WeakSet()
+  alive: weakref.WeakSet[_Policy] = weakref.WeakSet()
 
-  def make(weights: np.ndarray) -> _Network:
-    network = _Network(weights)
+  def make(weights: np.ndarray) -> _Policy:
+    network = _Policy(weights)
     alive.add(network)
     return network
 
-  bank = NetworkBank(make)
+  bank = PolicyBank(make)
   version = bank.acquire(_snapshot(1))
   for following in range(2, 50):
     acquired = bank.acquire(_snapshot(following))
@@ -76,3 +88,20 @@ def test_a_released_network_is_freed_however_many_versions_come_and_go() -> None
   bank.release(version)
   assert not alive
   assert bank.acquire(_snapshot(7)) == 7
+
+
+def test_random_actions_are_drawn_uniformly_from_either_kind_of_spec() -> None:
+  rng = np.random.default_rng(0)
+  discrete = specs.DiscreteArray(3, np.int32)
+  counts = np.bincount([random_action(discrete, rng) for _ in range(3_000)], minlength=3)
+  assert counts.min() > 900
+  box = specs.BoundedArray((2,), np.float32, [-1.0, 0.0], [1.0, 4.0])
+  drawn = np.stack([random_action(box, rng) for _ in range(3_000)])
+  assert drawn.dtype == np.float32
+  np.testing.assert_allclose(drawn.mean(axis=0), [0.0, 2.0], atol=0.1)
+  np.testing.assert_allclose(drawn.std(axis=0), [2 / np.sqrt(12), 4 / np.sqrt(12)], rtol=0.05)
+
+
+def test_random_actions_without_bounds_are_refused() -> None:
+  with pytest.raises(UserError, match="no finite bounds"):
+    random_action(specs.BoundedArray((1,), np.float32, -np.inf, np.inf), np.random.default_rng(0))

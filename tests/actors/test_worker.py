@@ -13,11 +13,11 @@ from acme.utils import loggers
 
 from actors import worker as worker_module
 from actors.actor import RolloutActor
-from actors.policies import NetworkBank
+from actors.policies import PolicyBank
 from actors.worker import RolloutWorker
 from configs import RunConfig, Stopped, UserError
 from environments import make_event_environment
-from networks import ActingNetwork
+from networks import make_acting_policy, make_acting_q_network
 from replay_server import layout
 from replay_server.messages import EpisodeSummary, decode
 from replay_server.policy import PolicyPublisher, PolicySource
@@ -153,8 +153,8 @@ def test_a_greedy_worker_takes_the_actions_of_the_published_network(
     PolicyPublisher(server.connection).publish(snapshot(4))
     _run(server, config, stop, 30)
     rows = drain(server.connection, "default", CODEC)
-  network = ActingNetwork(SPEC, config.network, snapshot(4).weights)
-  values = network(np.stack([row["observation"] for row in rows]))
+  network = make_acting_q_network(config, SPEC, snapshot(4).weights)
+  values = network.values(np.stack([row["observation"] for row in rows]))
   assert [int(row["action"]) for row in rows] == values.argmax(axis=1).tolist()
 
 
@@ -186,9 +186,9 @@ def test_the_actor_is_an_acme_actor_that_keeps_its_weights_through_an_episode_of
     publisher = PolicyPublisher(server.connection)
     publisher.publish(snapshot(1))
     with adding(server, writer_id=3) as (adder, _):
-      bank = NetworkBank(lambda weights: ActingNetwork(SPEC, config.network, weights))
+      bank = PolicyBank(lambda weights: make_acting_policy(config, SPEC, weights))
       actor = RolloutActor(
-        "acme", 0, config.actor, SPEC.actions, bank, PolicySource(server.connection, "default"), adder, seed=0
+        "acme", 0, config, SPEC.actions, bank, PolicySource(server.connection, "default"), adder, seed=0
       )
       actor.update()
       loop = EnvironmentLoop(environment, actor, logger=loggers.NoOpLogger(), observers=[_Publish(publisher)])

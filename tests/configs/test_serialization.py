@@ -47,7 +47,7 @@ def test_arguments_and_seeds_survive_the_way_through_json(arguments, seed):
 def test_a_preset_without_its_defaults_is_the_same_preset(name):
   config = PRESETS[name]()
   assert from_dict(without_defaults(config)) == config
-  assert len(json.dumps(without_defaults(config))) < len(json.dumps(to_dict(config))) / 2
+  assert len(json.dumps(without_defaults(config))) < 0.6 * len(json.dumps(to_dict(config)))
 
 
 def test_only_what_differs_from_a_default_is_left():
@@ -85,7 +85,7 @@ def test_a_config_that_json_cannot_hold_is_refused():
     ),
     (
       '{"learner": {"algorithm": ["ddqn"]}}',
-      r"The config's learner\.algorithm is not valid: \['ddqn'\] is not one of ddqn\.",
+      r"The config's learner\.algorithm is not valid: \['ddqn'\] is not one of ddqn, sac, qr_sac, td3\.",
     ),
     (
       '{"learner": {"prefetch": "false"}}',
@@ -177,7 +177,7 @@ def test_a_list_is_replaced_by_index(config):
     ("sed", "1", r"The config has no key 'sed': did you mean 'seed'\?"),
     ("lerner.batch_size", "1", r"The config has no key 'lerner': did you mean 'learner'"),
     ("learner.batchsize", "1", r"The config has no key 'learner\.batchsize': did you mean 'batch_size'\?"),
-    ("learner.qqqqqq", "1", r"The config has no key 'learner\.qqqqqq': known here: algorithm, batch_size, "),
+    ("learner.qqqqqq", "1", r"The config has no key 'learner\.qqqqqq': known here: algorithm, sac, "),
     ("replay.tables.goal.capacity", "1", r"The config has no key 'replay\.tables\.goal': known here: at_gap, done\."),
     ("replay.tables.7.capacity", "1", r"The config has no key 'replay\.tables\.7': known here: at_gap, done\."),
     ("network.hidden_sizes.4", "1", r"The config has no key 'network\.hidden_sizes\.4': known here: 0\."),

@@ -16,7 +16,7 @@ from tests.experiments.tiny import CONFIG
 
 def test_summed_q_is_the_sum_over_every_state_that_the_agent_can_be_in_and_every_action():
   environment = make_event_environment(CONFIG)
-  network = make_q_network(make_environment_spec(environment), CONFIG.network, seed=3)
+  network = make_q_network(CONFIG, make_environment_spec(environment), seed=3)
   world = environment.gym_env
   assert isinstance(world, ThreeRooms)
   total, states = 0.0, 0
@@ -39,7 +39,7 @@ def test_a_world_that_does_not_list_its_states_is_refused():
 
 
 def weights_for(config: RunConfig, seed: int) -> np.ndarray:
-  return flatten_weights(make_q_network(make_environment_spec(make_event_environment(config)), config.network, seed))
+  return flatten_weights(make_q_network(config, make_environment_spec(make_event_environment(config)), seed))
 
 
 @pytest.mark.parametrize(

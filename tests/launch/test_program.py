@@ -84,6 +84,21 @@ def test_a_local_run_solves_its_world_and_leaves_everything_a_user_needs_and_no_
   assert (tmp_path / "model" / "saved_model.pb").is_file()
 
 
+def test_a_local_run_learns_continuous_control_with_several_environments_a_worker(tmp_path):
+  short = ["--config.environment_steps=2000", "--config.replay.default.min_size=200", "--config.actor.random_steps=200"]
+  worker = ["--config.actor.environments=3", "--config.evaluator.episodes=1", "--config.evaluator.solved_evaluations=0"]
+  with cli(tmp_path, "train", "train", "--config=pendulum_sac", *short, *worker, f"--run_root={tmp_path}") as run:
+    assert run.wait(300) == 0, run.output()
+  result = run.result()
+  assert result["environment_steps"] >= 2000
+  # An update a step after the first 200, in blocks of eight, give or take the tolerance of 200.
+  assert abs(result["gradient_steps"] - 1800) <= 300
+  status = status_of(run_dir_of(run))
+  assert status["policy_version"] > 10
+  assert 0 < status["learner"]["temperature"] < 1.1
+  assert status["evaluations"]
+
+
 def test_a_run_can_be_joined_survives_the_joined_ones_death_is_interrupted_and_goes_on_where_it_stopped(tmp_path):
   with cli(tmp_path, "train", "train", *ENDLESS, f"--run_root={tmp_path / 'runs'}") as run:
     address, run_dir = address_of(run), run_dir_of(run)

@@ -246,7 +246,7 @@ def small_rooms() -> RunConfig:
 
 def save_policy(config: RunConfig, path: pathlib.Path) -> PolicySnapshot:
   spec = make_environment_spec(make_event_environment(config))
-  weights = np.asarray(flatten_weights(make_q_network(spec, config.network, seed=3)))
+  weights = np.asarray(flatten_weights(make_q_network(config, spec, seed=3)))
   snapshot = PolicySnapshot(version=7, learner_steps=100, weights=weights)
   save_snapshot(path, snapshot, config)
   return snapshot

@@ -104,7 +104,7 @@ def test_values_are_biased_or_corrected_as_predicted(make_config, serve, spec, t
     for block in range(24):
       learner.step()
       if block >= 16:
-        values.append(float(learner._algorithm.online(tf.constant(_observation(0)[None]))[0, 0]))
+        values.append(float(learner._algorithm.policy.values(tf.constant(_observation(0)[None]))[0, 0]))
   finally:
     learner._sampler.close()
   assert np.mean(values) == pytest.approx(PREDICTED[correction], abs=0.03)

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs import CagradConfig, LearnerConfig, NetworkConfig
+from configs import CagradConfig, EventSpec, LearnerConfig, NetworkConfig, ReplayConfig, RunConfig, TableSpec
 from learner.ddqn import DoubleDqn
 from networks import flatten_weights
 from replay_server.layout import make_row_codec
+from tests.learner.batches import pack, update
 
 CONFIG = LearnerConfig(learning_rate=0.01, discount=0.9, target_update_rate=0.2)
 
@@ -55,49 +56,24 @@ class Oracle:
     return float((0.5 * weights * td_error**2).mean()), float(taken.mean()), td_error
 
 
-def _make(spec: Any, config: LearnerConfig = CONFIG, hidden: tuple[int, ...] = (5,)) -> DoubleDqn:
-  return DoubleDqn(spec, make_row_codec(spec), NetworkConfig(hidden_sizes=hidden), config, tables=2, seed=3)
-
-
-def _update(
-  algorithm: DoubleDqn,
-  rows: np.ndarray,
-  weights: np.ndarray | None = None,
-  tables: np.ndarray | None = None,
-  cagrad: float = 0.0,
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-  shape = rows.shape[:2]
-  return algorithm.update_block(
-    tf.constant(rows),
-    tf.constant(np.ones(shape) if weights is None else weights, tf.float32),
-    tf.constant(np.zeros(shape) if tables is None else tables, tf.int64),
-    tf.constant(cagrad, tf.float32),
+def _make(spec: Any, config: LearnerConfig = CONFIG, hidden: tuple[int, ...] = (5,), seed: int = 3) -> DoubleDqn:
+  run = RunConfig(
+    events=(EventSpec("event", "module:function", 1),),
+    replay=ReplayConfig(default=TableSpec("default", 0.5), tables=(TableSpec("event", 0.5),)),
+    network=NetworkConfig(hidden_sizes=hidden),
+    learner=config,
   )
+  return DoubleDqn(run, make_row_codec(spec), spec, seed)
 
 
-def _pack(spec: Any, **columns: Any) -> np.ndarray:
-  """Rows of these columns, float32 [rows, width]; what is not given is 0."""
-  codec = make_row_codec(spec)
-  packer = codec.packer()
-  count = len(columns["action"])
-  columns = {name: np.asarray(column) for name, column in columns.items()}
-  return np.stack(
-    [
-      packer.pack(
-        {
-          field.name: np.asarray(columns[field.name][row], field.dtype)
-          if field.name in columns
-          else np.zeros(field.shape, field.dtype)
-          for field in codec.fields
-        }
-      )
-      for row in range(count)
-    ]
-  )
+def _update(algorithm: DoubleDqn, rows: np.ndarray, *of_rows: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Loss and mean value of each update, and its TD errors."""
+  metrics, td_errors = update(algorithm, rows, *of_rows)
+  return metrics["loss"], metrics["mean_q"], td_errors
 
 
 def _random_batch(spec: Any, rng: np.random.Generator, batch: int = 6) -> np.ndarray:
-  return _pack(
+  return pack(
     spec,
     observation=rng.normal(size=(batch, 2)).astype(np.float32),
     next_observation=rng.normal(size=(batch, 2)).astype(np.float32),
@@ -123,7 +99,7 @@ def test_updates_are_those_of_plain_numpy(spec) -> None:
   algorithm = _make(spec)
   _shift_target(algorithm)
   target = algorithm.checkpointed["target"]
-  oracle = Oracle(_arrays(algorithm.online), _arrays(target), CONFIG)
+  oracle = Oracle(_arrays(algorithm.policy), _arrays(target), CONFIG)
   rng = np.random.default_rng(0)
   codec = make_row_codec(spec)
   for _ in range(5):
@@ -131,10 +107,10 @@ def test_updates_are_those_of_plain_numpy(spec) -> None:
     weights = rng.uniform(0.1, 2.0, len(rows)).astype(np.float32)
     loss, mean_q, td_errors = _update(algorithm, rows[None], weights[None])
     expected_loss, expected_mean_q, expected_td_error = oracle.update(codec.unpack(rows), weights)
-    np.testing.assert_allclose(td_errors.numpy(), [expected_td_error], rtol=1e-3, atol=1e-4)
-    np.testing.assert_allclose(loss.numpy(), [expected_loss], rtol=1e-3)
-    np.testing.assert_allclose(mean_q.numpy(), [expected_mean_q], rtol=1e-3, atol=1e-4)
-    for ours, theirs in zip(_arrays(algorithm.online), oracle.online, strict=True):
+    np.testing.assert_allclose(td_errors, [expected_td_error], rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(loss, [expected_loss], rtol=1e-3)
+    np.testing.assert_allclose(mean_q, [expected_mean_q], rtol=1e-3, atol=1e-4)
+    for ours, theirs in zip(_arrays(algorithm.policy), oracle.online, strict=True):
       np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
     for ours, theirs in zip(_arrays(target), oracle.target, strict=True):
       np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
@@ -147,8 +123,8 @@ def test_several_updates_in_one_call_are_as_many_calls_of_one(spec) -> None:
   results = _update(together, rows)
   singles = [_update(alone, batch[None]) for batch in rows]
   for result, parts in zip(results, zip(*singles, strict=True), strict=True):
-    np.testing.assert_allclose(result.numpy(), np.concatenate(parts), rtol=1e-5, atol=1e-6)
-  for name in ("online", "target"):
+    np.testing.assert_allclose(result, np.concatenate(parts), rtol=1e-5, atol=1e-6)
+  for name in ("policy", "target"):
     np.testing.assert_allclose(
       flatten_weights(together.checkpointed[name]), flatten_weights(alone.checkpointed[name]), rtol=1e-5, atol=1e-6
     )
@@ -159,7 +135,7 @@ def test_a_terminated_row_does_not_bootstrap_a_truncated_one_does_and_n_steps_di
   algorithm = _make(spec)
   _shift_target(algorithm)
   same = np.array([[1, -2]] * 3, np.float32)
-  rows = _pack(
+  rows = pack(
     spec,
     observation=same,
     next_observation=same[:, ::-1],
@@ -170,23 +146,22 @@ def test_a_terminated_row_does_not_bootstrap_a_truncated_one_does_and_n_steps_di
     terminated=[True, False, False],
     truncated=[False, True, False],
   )
-  q = algorithm.online(tf.constant(same[:1])).numpy()[0]
-  chosen = algorithm.online(tf.constant(same[:1, ::-1])).numpy()[0].argmax()
+  q = algorithm.policy(tf.constant(same[:1])).numpy()[0]
+  chosen = algorithm.policy(tf.constant(same[:1, ::-1])).numpy()[0].argmax()
   bootstrap = algorithm.checkpointed["target"](tf.constant(same[:1, ::-1])).numpy()[0, chosen]
   assert abs(bootstrap) > 0.1
   _, _, td_errors = _update(algorithm, rows[None])
   expected = [0.5 - q[1], 0.5 + 0.9 * bootstrap - q[1], 0.5 + 0.729 * bootstrap - q[1]]
-  np.testing.assert_allclose(td_errors.numpy()[0], expected, rtol=1e-5)
+  np.testing.assert_allclose(td_errors[0], expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("seed", [0, 5])
 def test_the_same_seed_makes_the_same_networks_and_the_target_starts_as_the_online_one(spec, seed: int) -> None:
   def weights(name: str) -> np.ndarray:
-    algorithm = DoubleDqn(spec, make_row_codec(spec), NetworkConfig(hidden_sizes=(4,)), CONFIG, tables=1, seed=seed)
-    return flatten_weights(algorithm.checkpointed[name])
+    return flatten_weights(_make(spec, seed=seed).checkpointed[name])
 
-  np.testing.assert_array_equal(weights("online"), weights("online"))
-  np.testing.assert_array_equal(weights("online"), weights("target"))
+  np.testing.assert_array_equal(weights("policy"), weights("policy"))
+  np.testing.assert_array_equal(weights("policy"), weights("target"))
 
 
 def test_it_learns_the_values_of_a_chain_of_two_states(spec) -> None:
@@ -207,7 +182,7 @@ def test_it_learns_the_values_of_a_chain_of_two_states(spec) -> None:
   config = dataclasses.replace(CONFIG, learning_rate=0.02, target_update_rate=0.1)
   algorithm = _make(spec, config, hidden=())
   one_hot = np.eye(2, dtype=np.float32)
-  rows = _pack(
+  rows = pack(
     spec,
     observation=[one_hot[state] for state, _ in chain],
     next_observation=[one_hot[next_state] for _, next_state, _ in chain.values()],
@@ -218,7 +193,7 @@ def test_it_learns_the_values_of_a_chain_of_two_states(spec) -> None:
   block = np.stack([rows] * 500)
   for _ in range(5):
     _update(algorithm, block)
-  np.testing.assert_allclose(algorithm.online(tf.constant(one_hot)).numpy(), values, atol=0.01)
+  np.testing.assert_allclose(algorithm.policy(tf.constant(one_hot)).numpy(), values, atol=0.01)
 
 
 def test_conflict_averse_updates_without_a_coefficient_are_plain_ones_and_with_one_they_are_not(spec) -> None:
@@ -231,10 +206,10 @@ def test_conflict_averse_updates_without_a_coefficient_are_plain_ones_and_with_o
   expected = _update(plain, rows, weights, tables)
   for result, wanted in zip(_update(average, rows, weights, tables, 0.0), expected, strict=True):
     np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-5)
-  for ours, theirs in zip(_arrays(average.online), _arrays(plain.online), strict=True):
+  for ours, theirs in zip(_arrays(average.policy), _arrays(plain.policy), strict=True):
     np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-5)
   _update(averse, rows, weights, tables, 0.5)
-  assert max(np.abs(a - b).max() for a, b in zip(_arrays(averse.online), _arrays(plain.online), strict=True)) > 1e-4
+  assert max(np.abs(a - b).max() for a, b in zip(_arrays(averse.policy), _arrays(plain.policy), strict=True)) > 1e-4
 
 
 def test_a_table_without_rows_in_the_batch_takes_no_part(spec) -> None:
@@ -243,6 +218,6 @@ def test_a_table_without_rows_in_the_batch_takes_no_part(spec) -> None:
   rows = _random_batch(spec, np.random.default_rng(6))[None]
   _update(plain, rows)
   # Alone its gradient is d = (1 + c) g, and Adam's first step does not see the size.
-  _update(averse, rows, tables=np.ones(rows.shape[:2]), cagrad=0.9)
-  for ours, theirs in zip(_arrays(averse.online), _arrays(plain.online), strict=True):
+  _update(averse, rows, None, np.ones(rows.shape[:2]), 0.9)
+  for ours, theirs in zip(_arrays(averse.policy), _arrays(plain.policy), strict=True):
     np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)

@@ -54,7 +54,7 @@ def _checkpointed(learner: Learner) -> dict[str, list[np.ndarray]]:
   parts = learner._algorithm.checkpointed
   optimizer = parts["optimizer"]
   return {
-    "online": [variable.numpy() for variable in parts["online"].variables],
+    "policy": [variable.numpy() for variable in parts["policy"].variables],
     "target": [variable.numpy() for variable in parts["target"].variables],
     "moments": [variable.numpy() for variable in (*optimizer.m, *optimizer.v)],
     "step": [optimizer.step.numpy()],
@@ -63,7 +63,7 @@ def _checkpointed(learner: Learner) -> dict[str, list[np.ndarray]]:
 
 def _break(learner: Learner) -> None:
   """Leaves weights behind as an update that overflowed does."""
-  variable = learner._algorithm.online.trainable_variables[0]
+  variable = learner._algorithm.policy.trainable_variables[0]
   variable.assign(variable * np.nan)
 
 
@@ -86,11 +86,11 @@ def test_steps_are_counted_and_policies_published_at_their_period(filled, learn)
 def test_what_is_published_is_the_online_network_and_steps_change_it(filled, learn) -> None:
   learner = learn(filled)
   before = _published(filled).weights
-  np.testing.assert_array_equal(before, flatten_weights(learner._algorithm.online))
+  np.testing.assert_array_equal(before, flatten_weights(learner._algorithm.policy))
   for _ in range(3):
     learner.step()
   after = _published(filled).weights
-  np.testing.assert_array_equal(after, flatten_weights(learner._algorithm.online))
+  np.testing.assert_array_equal(after, flatten_weights(learner._algorithm.policy))
   assert np.abs(after - before).max() > 1e-3
 
 
@@ -115,7 +115,7 @@ def test_a_checkpoint_holds_networks_optimiser_and_counters(filled, learn) -> No
   for name, arrays in _checkpointed(restored).items():
     for ours, theirs in zip(arrays, saved[name], strict=True):
       np.testing.assert_array_equal(ours, theirs, err_msg=name)
-  assert any((one != two).any() for one, two in zip(saved["online"], saved["target"], strict=True))
+  assert any((one != two).any() for one, two in zip(saved["policy"], saved["target"], strict=True))
 
 
 def test_priorities_are_learned_published_and_kept_in_the_checkpoint(make_config, serve, learn) -> None:
@@ -224,7 +224,7 @@ def test_a_loss_that_is_not_finite_names_the_tables_and_leaves_the_last_checkpoi
   sentence = r"The loss is not finite after \d+ gradient steps \(rows of the block: 4 of default, 4 of done\)"
   with pytest.raises(UserError, match=sentence):
     learner.run()
-  assert not np.isfinite(flatten_weights(learner._algorithm.online)).all()
+  assert not np.isfinite(flatten_weights(learner._algorithm.policy)).all()
   # As launch/inline.py does when anything ends its run.
   learner.close()
   assert _files(tmp_path / "checkpoints") == before

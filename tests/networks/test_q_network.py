@@ -7,7 +7,7 @@ from acme import specs
 
 from configs import EnvironmentConfig, NetworkConfig, RunConfig, UserError
 from environments import make_environment_spec, make_event_environment
-from networks import ActingNetwork, assign_weights, flatten_weights, make_q_network
+from networks import assign_weights, flatten_weights, make_acting_q_network, make_q_network
 
 DISCRETE = specs.DiscreteArray(3, np.int32, "action")
 CONTINUOUS = specs.BoundedArray((2,), np.float32, -1, 1, "action")
@@ -19,11 +19,15 @@ def make_spec(shape=(2,), dtype=np.float32, actions=DISCRETE):
 
 
 def make_network(hidden_sizes=(4,), seed: int | None = 0, **spec):
-  return make_q_network(make_spec(**spec), NetworkConfig(hidden_sizes), seed)
+  return make_q_network(make_run(hidden_sizes), make_spec(**spec), seed)
+
+
+def make_run(hidden_sizes=(4,), **network):
+  return RunConfig(network=NetworkConfig(hidden_sizes, **network))
 
 
 def test_the_output_is_one_value_per_action():
-  values = make_network()(tf.zeros((5, 2)))
+  values = make_network().values(tf.zeros((5, 2)))
   assert (values.shape, values.dtype) == ((5, 3), tf.float32)
 
 
@@ -32,7 +36,7 @@ def test_the_output_is_one_value_per_action():
 )
 def test_observations_of_any_shape_and_number_type_are_taken(shape, dtype):
   network = make_network(shape=shape, dtype=dtype)
-  assert network(np.ones((2, *shape), dtype)).shape == (2, 3)
+  assert network.values(np.ones((2, *shape), dtype)).shape == (2, 3)
 
 
 def test_the_values_are_those_of_relu_layers():
@@ -126,23 +130,45 @@ def test_a_vector_of_another_shape_is_refused_and_changes_nothing(shape):
 
 def test_a_network_is_made_for_the_world_of_a_run():
   config = RunConfig(environment=EnvironmentConfig("three_rooms"))
-  network = make_q_network(make_environment_spec(make_event_environment(config)), config.network, seed=0)
+  network = make_q_network(config, make_environment_spec(make_event_environment(config)), seed=0)
   assert flatten_weights(network).shape == (256 + 3 * 256 + 3 + 256 * 3,)
 
 
-@pytest.mark.parametrize("hidden_sizes", [(), (7,), (5, 3)])
+@pytest.mark.parametrize("normalized", [False, True])
+@pytest.mark.parametrize(
+  ("hidden_sizes", "dueling"), [((), False), ((7,), False), ((5, 3), False), ((7,), True), ((5, 3), True)]
+)
 @pytest.mark.parametrize("shape", [(3,), (2, 4), ()])
-def test_the_acting_network_gives_the_values_of_the_sonnet_network(hidden_sizes, shape):
+def test_the_acting_network_gives_the_values_of_the_sonnet_network(hidden_sizes, dueling, shape, normalized):
   spec = make_spec(shape)
-  config = NetworkConfig(hidden_sizes)
-  network = make_q_network(spec, config, seed=5)
+  run = make_run(hidden_sizes, dueling=dueling, normalize_observations=normalized)
+  network = make_q_network(run, spec, seed=5)
   for variable in network.variables:
-    variable.assign_add(tf.random.stateless_normal(variable.shape, (1, 2)))  # Biases too must count.
+    variable.assign_add(tf.random.stateless_normal(variable.shape, (1, 2)))  # Biases and shifts too must count.
   observations = np.random.default_rng(0).normal(size=(6, *shape)).astype(np.float32)
-  acting = ActingNetwork(spec, config, flatten_weights(network))
-  np.testing.assert_allclose(acting(observations), network(observations).numpy(), rtol=1e-5, atol=1e-6)
+  acting = make_acting_q_network(run, spec, flatten_weights(network))
+  values = network.values(observations).numpy()
+  np.testing.assert_allclose(acting.values(observations), values, rtol=1e-4, atol=1e-5)
+  best = acting.best(observations)
+  assert best.dtype == np.int32
+  np.testing.assert_array_equal(best, network.best_actions(observations))
+  np.testing.assert_array_equal(acting.explore(observations, np.random.default_rng(0)), best)
+
+
+def test_a_duelling_networks_values_are_the_states_and_the_advantages_less_their_mean():
+  network = make_q_network(make_run((1,), dueling=True), make_spec((1,)), seed=0)
+  # Both streams pass a positive observation on: V = 2 x + 1, A = (0, 1, 5) x.
+  advantages, state_value = [0, 1, 0, 0, 0, 0, 1, 5], [0, 1, 1, 2]
+  assign_weights(network, np.array(advantages + state_value, np.float32))
+  np.testing.assert_allclose(network.values(np.array([[3]], np.float32)), [[7 - 6, 7 + 3 - 6, 7 + 15 - 6]])
+
+
+def test_the_streams_of_a_duelling_network_are_of_their_own():
+  network = make_q_network(make_run((4, 5), dueling=True), make_spec(), seed=0)
+  # Shared 2 -> 4; advantages 4 -> 5 -> 3; state's value 4 -> 5 -> 1.
+  assert flatten_weights(network).shape == ((8 + 4) + (20 + 5 + 15 + 3) + (20 + 5 + 5 + 1),)
 
 
 def test_the_acting_network_refuses_weights_of_another_network():
   with pytest.raises(UserError, match="this network takes"):
-    ActingNetwork(make_spec(), NetworkConfig((4,)), np.zeros(3, np.float32))
+    make_acting_q_network(make_run(), make_spec(), np.zeros(3, np.float32))

@@ -1,0 +1,86 @@
+"""Small worlds to try an algorithm on: Pendulum with SAC, QR-SAC and TD3, CartPole and Acrobot with double DQN."""
+
+import dataclasses
+
+from configs.run import (
+  ActorConfig,
+  EnvironmentConfig,
+  EvaluatorConfig,
+  LearnerConfig,
+  NetworkConfig,
+  ReplayConfig,
+  RunConfig,
+  SacConfig,
+)
+from configs.specs import TableSpec
+
+
+def get_pendulum_config() -> RunConfig:
+  """Pendulum with SAC, a gradient step for every environment step: -200 within 10,000 steps."""
+  return RunConfig(
+    name="pendulum_sac",
+    environment_steps=10_000,
+    environment=EnvironmentConfig("Pendulum-v1"),
+    replay=ReplayConfig(
+      capacity=50_000,
+      default=TableSpec("default", probability=1.0, min_size=500),
+      environment_steps_per_update=1,
+      insert_tolerance_steps=200,
+    ),
+    network=NetworkConfig(hidden_sizes=(64, 64)),
+    actor=ActorConfig(workers=1, random_steps=500),
+    learner=LearnerConfig(
+      algorithm="sac",
+      batch_size=128,
+      learning_rate=1e-3,
+      target_update_rate=0.005,
+      updates_per_block=8,
+      publish_period_updates=32,
+    ),
+    evaluator=EvaluatorConfig(episodes=10, period_updates=1_000, solved_return=-200.0, solved_evaluations=2),
+  )
+
+
+def get_pendulum_qr_sac_config() -> RunConfig:
+  """The same with quantile critics."""
+  sac = get_pendulum_config()
+  learner = dataclasses.replace(sac.learner, algorithm="qr_sac", sac=SacConfig(quantiles=16))
+  return dataclasses.replace(sac, name="pendulum_qr_sac", learner=learner)
+
+
+def get_pendulum_td3_config() -> RunConfig:
+  """The same with TD3."""
+  sac = get_pendulum_config()
+  return dataclasses.replace(
+    sac, name="pendulum_td3", learner=dataclasses.replace(sac.learner, algorithm="td3", sac=SacConfig())
+  )
+
+
+def get_cartpole_config() -> RunConfig:
+  """CartPole with double DQN: 475 of 500 steps."""
+  return RunConfig(
+    name="cartpole",
+    environment_steps=100_000,
+    environment=EnvironmentConfig("CartPole-v1"),
+    replay=ReplayConfig(
+      capacity=50_000,
+      default=TableSpec("default", probability=1.0, min_size=1_000),
+      environment_steps_per_update=2,
+    ),
+    network=NetworkConfig(hidden_sizes=(128, 128), dueling=True),
+    actor=ActorConfig(workers=1, random_steps=1_000, epsilon=1.0, final_epsilon=0.05, epsilon_decay_updates=5_000),
+    learner=LearnerConfig(batch_size=64, learning_rate=5e-4, target_update_rate=0.005, updates_per_block=16),
+    evaluator=EvaluatorConfig(episodes=10, period_updates=1_000, solved_return=475.0, solved_evaluations=2),
+  )
+
+
+def get_acrobot_config() -> RunConfig:
+  """Acrobot with double DQN and returns of three steps: -100."""
+  cartpole = get_cartpole_config()
+  return dataclasses.replace(
+    cartpole,
+    name="acrobot",
+    environment=EnvironmentConfig("Acrobot-v1"),
+    learner=dataclasses.replace(cartpole.learner, n_step=3),
+    evaluator=dataclasses.replace(cartpole.evaluator, solved_return=-100.0),
+  )

@@ -1,0 +1,70 @@
+"""The lunar lander with the events of SSET (Section 6; parameters of Table 2)."""
+
+import dataclasses
+
+from configs.run import (
+  ActorConfig,
+  EnvironmentConfig,
+  EvaluatorConfig,
+  LearnerConfig,
+  NetworkConfig,
+  ReplayConfig,
+  RunConfig,
+  SacConfig,
+)
+from configs.specs import EventSpec, TableSpec
+
+# eta_i of Table 2, which also names the events.
+PROBABILITIES = {"land_between_flags": 0.1, "land_near_middle": 0.2}
+
+
+def get_config() -> RunConfig:
+  """LunarLanderContinuous with SAC and SSET."""
+  return RunConfig(
+    name="lunar_lander_continuous",
+    environment_steps=150_000,
+    environment=EnvironmentConfig("LunarLanderContinuous-v3"),
+    events=tuple(EventSpec(name, f"environments.lunar_lander:{name}", history=200) for name in PROBABILITIES),
+    replay=ReplayConfig(
+      capacity=20_000,
+      default=TableSpec("default", probability=0.7, min_size=1_000),
+      tables=tuple(TableSpec(name, probability) for name, probability in PROBABILITIES.items()),
+      # The paper trains asynchronously, with one worker.
+      environment_steps_per_update=1,
+      insert_tolerance_steps=500,
+    ),
+    network=NetworkConfig(hidden_sizes=(256, 256)),
+    actor=ActorConfig(workers=1, random_steps=1_000),
+    learner=LearnerConfig(
+      algorithm="sac",
+      sac=SacConfig(target_entropy=-2.0),
+      batch_size=32,
+      learning_rate=3e-4,
+      target_update_rate=0.005,
+      updates_per_block=16,
+      publish_period_updates=64,
+    ),
+    # As many episodes as the paper's Figure 12.
+    evaluator=EvaluatorConfig(episodes=30, period_updates=5_000, solved_return=200.0, solved_evaluations=2),
+  )
+
+
+def get_qr_sac_config() -> RunConfig:
+  """The same with quantile critics."""
+  sac = get_config()
+  return dataclasses.replace(
+    sac, name="lunar_lander_qr_sac", learner=dataclasses.replace(sac.learner, algorithm="qr_sac")
+  )
+
+
+def get_discrete_config() -> RunConfig:
+  """LunarLander with double DQN and SSET."""
+  sac = get_config()
+  return dataclasses.replace(
+    sac,
+    name="lunar_lander",
+    environment=EnvironmentConfig("LunarLander-v3"),
+    replay=dataclasses.replace(sac.replay, environment_steps_per_update=4),
+    actor=dataclasses.replace(sac.actor, epsilon=1.0, final_epsilon=0.05, epsilon_decay_updates=10_000),
+    learner=dataclasses.replace(sac.learner, algorithm="ddqn", sac=SacConfig(), batch_size=64, learning_rate=5e-4),
+  )

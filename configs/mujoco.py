@@ -1,0 +1,95 @@
+"""MuJoCo's worlds with SAC and the reward events of SSET (Section 6; parameters of Table 2)."""
+
+import dataclasses
+from collections.abc import Callable
+
+from configs.run import (
+  ActorConfig,
+  EnvironmentConfig,
+  EvaluatorConfig,
+  LearnerConfig,
+  NetworkConfig,
+  ReplayConfig,
+  RunConfig,
+  SacConfig,
+)
+from configs.specs import EventSpec, TableSpec
+
+# World -> rewards that are events when a step's lies above them, and each one's share of a batch. Table 2 has the first four; for
+# the others, which have none of it, there is uniform replay.
+EVENTS: dict[str, dict[float, float]] = {
+  "HalfCheetah": {8: 0.2, 12: 0.1, 16: 0.1},
+  "Hopper": {2.5: 0.2, 3: 0.1, 3.5: 0.1},
+  "Walker2d": {4: 0.2, 5: 0.1, 6: 0.05, 7: 0.05},
+  "Humanoid": {5: 0.2, 7: 0.1, 10: 0.1},
+  "Ant": {},
+  "Swimmer": {},
+}
+
+
+def get_config(world: str) -> RunConfig:
+  """One of `EVENTS` with SAC, a gradient step for every environment step."""
+  events = {f"reward_above_{reward:g}": (reward, share) for reward, share in EVENTS[world].items()}
+  return RunConfig(
+    name=world.lower(),
+    environment_steps=1_000_000,
+    environment=EnvironmentConfig(f"{world}-v5"),
+    events=tuple(
+      EventSpec(name, "environments.conditions:Threshold", history=200, arguments={"of": "reward", "above": reward})
+      for name, (reward, _) in events.items()
+    ),
+    replay=ReplayConfig(
+      capacity=1_000_000,
+      default=TableSpec("default", probability=1 - sum(EVENTS[world].values()), min_size=5_000),
+      tables=tuple(TableSpec(name, share) for name, (_, share) in events.items()),
+      # The paper trains asynchronously, with one worker.
+      environment_steps_per_update=1,
+      insert_tolerance_steps=1_000,
+    ),
+    network=NetworkConfig(hidden_sizes=(256, 256)),
+    actor=ActorConfig(workers=1, random_steps=5_000),
+    # The target entropies of Table 2 are minus the dimensions of the action, which is the default.
+    learner=LearnerConfig(
+      algorithm="sac",
+      batch_size=256,
+      learning_rate=3e-4,
+      target_update_rate=0.005,
+      updates_per_block=16,
+      publish_period_updates=64,
+    ),
+    evaluator=EvaluatorConfig(episodes=10, period_updates=10_000, period_seconds=60.0),
+  )
+
+
+def get_large_config() -> RunConfig:
+  """HalfCheetah with the learner of the racing experiments (SSET, Appendix A.3): QR-SAC, 4 x 2048 units, batches of 1024."""
+  config = get_config("HalfCheetah")
+  return dataclasses.replace(
+    config,
+    name="halfcheetah_large",
+    network=NetworkConfig(hidden_sizes=(2048,) * 4, policy_dropout=0.1),
+    learner=dataclasses.replace(
+      config.learner,
+      algorithm="qr_sac",
+      sac=SacConfig(temperature=0.01, learn_temperature=False),
+      batch_size=1024,
+      learning_rate=5e-5,
+      policy_learning_rate=2.5e-5,
+      discount=0.9896,
+      updates_per_block=4,
+      # A policy is some 50 MB.
+      publish_period_updates=1_000,
+    ),
+  )
+
+
+def preset(world: str) -> Callable[[], RunConfig]:
+  """The function that gives a world's config, with a line about it as its docstring."""
+
+  def get_world_config() -> RunConfig:
+    return get_config(world)
+
+  get_world_config.__doc__ = (
+    f"{world} with SAC and {'SSET: events of high reward' if EVENTS[world] else 'uniform replay'}."
+  )
+  return get_world_config

@@ -1,0 +1,136 @@
+"""Soft actor-critic, and QR-SAC, whose critics tell the distribution of returns."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+from acme import specs
+
+from configs import RunConfig
+from learner.adam import Adam
+from learner.algorithm import Algorithm, follow
+from learner.losses import lesser_distribution, quantile_huber, soft_value, td_errors
+from networks import GaussianPolicy, make_critics, make_gaussian_policy, squash
+from replay_server.codec import RowCodec
+
+Metrics = Mapping[str, tf.Tensor]
+
+
+class SoftActorCritic(Algorithm):
+  """SAC with twin critics and a temperature that is learned or fixed (Haarnoja et al., 2018; Wurman et al., 2022 for QR-SAC).
+
+  Each update takes one step of the critics, then one of the policy against them, one of the temperature, and one of the
+  target critics; docs/algorithms.md has the equations.
+  """
+
+  policy: GaussianPolicy
+  METRICS = ("loss", "mean_q", "policy_loss", "entropy", "temperature")
+
+  def __init__(self, config: RunConfig, codec: RowCodec, spec: specs.EnvironmentSpec, seed: int):
+    """Makes the networks.
+
+    Args:
+      config: of the run.
+      codec: of the rows.
+      spec: of the environment; actions lie in [-1, 1]^A.
+      seed: of the initial weights and of the noise.
+
+    Raises:
+      UserError: the algorithm cannot act in such an environment.
+    """
+    learner = config.learner
+    self._sac = learner.sac
+    self._quantiles = learner.sac.quantiles if learner.algorithm == "qr_sac" else None
+    self.policy = make_gaussian_policy(config, spec, seed)
+    self._critics = make_critics(config, spec, self._quantiles or 1, seed + 1)
+    self._targets = make_critics(config, spec, self._quantiles or 1, seed + 1)
+    self._log_temperature = tf.Variable(float(np.log(self._sac.temperature)), name="log_temperature")
+    dimensions = int(spec.actions.shape[0])
+    self._target_entropy = -float(dimensions) if self._sac.target_entropy is None else self._sac.target_entropy
+    self._noise = tf.random.Generator.from_seed(seed)
+    norm, policy_rate = learner.max_gradient_norm, learner.policy_learning_rate or learner.learning_rate
+    self._critics_adam = Adam(self._critics.trainable_variables, learner.learning_rate, norm)
+    self._policy_adam = Adam(self.policy.trainable_variables, policy_rate, norm)
+    self._temperature_adam = Adam([self._log_temperature], policy_rate)
+    super().__init__(
+      config,
+      codec,
+      self.policy,
+      critics=self._critics,
+      targets=self._targets,
+      log_temperature=self._log_temperature,
+      noise=self._noise,
+      critics_optimizer=self._critics_adam.optimizer,
+      policy_optimizer=self._policy_adam.optimizer,
+      temperature_optimizer=self._temperature_adam.optimizer,
+    )
+
+  def _update(
+    self, batch: Mapping[str, tf.Tensor], weights: tf.Tensor, tables: tf.Tensor, cagrad: tf.Tensor
+  ) -> tuple[Metrics, tf.Tensor]:
+    features = self.policy.features(batch["observation"])
+    next_features = self.policy.features(batch["next_observation"])
+    temperature = tf.exp(self._log_temperature)
+    discounts = self._config.discount * batch["discount"]
+    next_actions, next_log_probs = self._draw(next_features)
+    next_values = self._values(self._targets, next_features, next_actions)
+
+    with self._tape() as tape:
+      values = self._values(self._critics, features, batch["action"])
+      if self._quantiles is None:
+        next_value = soft_value(next_values, next_log_probs, temperature)
+        errors = td_errors(values, batch["reward"], discounts, next_value)
+        critic_losses = 0.5 * tf.square(errors)
+        td_error = tf.reduce_mean(errors, axis=0)
+      else:
+        next_returns = lesser_distribution(next_values) - temperature * next_log_probs[:, None]
+        targets = batch["reward"][:, None] + discounts[:, None] * next_returns
+        critic_losses = quantile_huber(values, targets, self._sac.kappa)
+        td_error = tf.reduce_mean(targets, axis=-1) - tf.reduce_mean(values, axis=(0, 2))
+      row_losses = weights * tf.reduce_sum(critic_losses, axis=0)
+      objectives = self._objectives(row_losses, tables)
+    variables = self._critics.trainable_variables
+    self._critics_adam.apply(self._gradients(tape, objectives, tables, cagrad, variables))
+
+    policy_loss, entropy = self._improve_policy(features, temperature)
+    if self._sac.learn_temperature:
+      self._temperature_adam.apply([entropy - self._target_entropy])
+    follow(self._targets.trainable_variables, variables, self._config.target_update_rate)
+    metrics = {
+      "loss": tf.reduce_mean(row_losses),
+      "mean_q": tf.reduce_mean(values),
+      "policy_loss": policy_loss,
+      "entropy": entropy,
+      "temperature": temperature,
+    }
+    return metrics, td_error
+
+  def _improve_policy(self, features: tf.Tensor, temperature: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """A step of the policy; returns its loss and its entropy, float32 () each."""
+    variables = self.policy.trainable_variables
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+      tape.watch(variables)
+      actions, log_probs = self._draw(features)
+      values = self._values(self._critics, features, actions)
+      if self._quantiles is not None:
+        values = tf.reduce_mean(values, axis=-1)
+      loss = -tf.reduce_mean(soft_value(values, log_probs, temperature))
+      objective = loss + l2(variables, self._config.policy_l2)
+    self._policy_adam.apply(tape.gradient(objective, variables))
+    return loss, -tf.reduce_mean(log_probs)
+
+  def _draw(self, features: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    mean, log_std = self.policy(features, is_training=True)
+    return squash(mean, log_std, self._noise.normal(tf.shape(mean)))
+
+  def _values(self, critics: tf.Module, features: tf.Tensor, actions: tf.Tensor) -> tf.Tensor:
+    """Of each critic: float32 [2, B], or [2, B, quantiles]."""
+    outputs = critics(tf.concat([features, actions], axis=-1))
+    return outputs[..., 0] if self._quantiles is None else outputs
+
+
+def l2(variables: list[tf.Variable], weight: float) -> tf.Tensor:
+  """`weight` times the sum of the squares of all weights but the biases, float32 ()."""
+  if not weight:
+    return tf.zeros(())
+  return weight * tf.add_n([tf.reduce_sum(tf.square(variable)) for variable in variables if variable.shape.rank > 1])

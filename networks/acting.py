@@ -1,0 +1,187 @@
+"""Forward passes in numpy, for acting.
+
+A call of a TensorFlow function costs a worker several times what a step of a small environment does, most of it thread
+switches; these few matrix products do not.
+"""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from networks.layers import FEATURE_RANGE
+from networks.policy_networks import LOG_STD_RANGE
+from networks.weights import Floats, split_vector
+
+Shape = tuple[int, ...]
+Array = npt.NDArray[Any]
+
+_ZERO = np.zeros((), np.float32)
+
+
+class ActingPolicy(Protocol):
+  """What a policy does with observations [B, ...]."""
+
+  def explore(self, observations: Array, rng: np.random.Generator) -> Array:
+    """Actions [B, ...] with the noise of training, where the algorithm's policy has some of its own."""
+    ...
+
+  def best(self, observations: Array) -> Array:
+    """Actions [B, ...] without noise."""
+    ...
+
+
+class ActingQNetwork:
+  """`QNetwork`'s forward pass, and its greedy policy."""
+
+  def __init__(
+    self, inputs: int, num_actions: int, hidden_sizes: Sequence[int], dueling: bool, normalized: bool, vector: Floats
+  ):
+    """Takes the weights that `flatten_weights` made.
+
+    Args:
+      inputs: numbers in one observation.
+      num_actions: A.
+      hidden_sizes: of the network.
+      dueling: whether the network is.
+      normalized: whether observations are.
+      vector: float32 [P].
+
+    Raises:
+      UserError: the vector has another length than such a network's weights.
+    """
+    self._dueling = dueling
+    if not dueling:
+      values, self._features = _split(vector, [(inputs, *hidden_sizes, num_actions)], inputs, normalized)
+      (self._values,) = values
+      return
+    *shared, last = (inputs, *hidden_sizes)
+    # In the order of the attributes' names, which is that of a module's variables.
+    streams = [(shared[-1], last, num_actions), shared, (shared[-1], last, 1)]
+    (self._advantages, self._shared, self._state_value), self._features = _split(vector, streams, inputs, normalized)
+
+  def values(self, observations: Array) -> Floats:
+    """Q(s, .): observations [B, ...] -> float32 [B, A]."""
+    features = self._features(observations)
+    if not self._dueling:
+      return self._values(features)
+    hidden = self._shared(features, then_relu=True)
+    advantages = self._advantages(hidden)
+    return self._state_value(hidden) + advantages - advantages.mean(axis=-1, keepdims=True)
+
+  def best(self, observations: Array) -> Array:
+    """The actions with the largest values: int32 [B]."""
+    return self.values(observations).argmax(axis=-1).astype(np.int32)
+
+  def explore(self, observations: Array, rng: np.random.Generator) -> Array:
+    """The same: it is the actor who takes random actions now and then."""
+    del rng
+    return self.best(observations)
+
+
+class ActingGaussianPolicy:
+  """`GaussianPolicy` without dropout."""
+
+  def __init__(self, inputs: int, num_dimensions: int, hidden_sizes: Sequence[int], normalized: bool, vector: Floats):
+    """Takes the weights that `flatten_weights` made; the arguments are the network's.
+
+    Raises:
+      UserError: the vector has another length than such a network's weights.
+    """
+    (self._mlp,), self._features = _split(vector, [(inputs, *hidden_sizes, 2 * num_dimensions)], inputs, normalized)
+    self._num_dimensions = num_dimensions
+
+  def best(self, observations: Array) -> Array:
+    """The actions of the means: float32 [B, A]."""
+    return np.tanh(self._mlp(self._features(observations))[:, : self._num_dimensions])
+
+  def explore(self, observations: Array, rng: np.random.Generator) -> Array:
+    """Actions drawn from the policy: float32 [B, A]."""
+    outputs = self._mlp(self._features(observations))
+    mean, log_std = outputs[:, : self._num_dimensions], outputs[:, self._num_dimensions :]
+    std = np.exp(np.clip(log_std, *LOG_STD_RANGE))
+    return np.tanh(mean + std * rng.standard_normal(mean.shape, np.float32))
+
+
+class ActingDeterministicPolicy:
+  """`DeterministicPolicy`, with Gaussian noise for exploration."""
+
+  def __init__(
+    self,
+    inputs: int,
+    num_dimensions: int,
+    hidden_sizes: Sequence[int],
+    normalized: bool,
+    noise: float,
+    vector: Floats,
+  ):
+    """Takes the weights that `flatten_weights` made; the arguments are the network's.
+
+    Args:
+      inputs: numbers in one observation.
+      num_dimensions: A.
+      hidden_sizes: of the network.
+      normalized: whether observations are.
+      noise: deviation of the noise, where actions lie in [-1, 1].
+      vector: float32 [P].
+
+    Raises:
+      UserError: the vector has another length than such a network's weights.
+    """
+    (self._mlp,), self._features = _split(vector, [(inputs, *hidden_sizes, num_dimensions)], inputs, normalized)
+    self._noise = np.float32(noise)
+
+  def best(self, observations: Array) -> Array:
+    """The policy's actions: float32 [B, A]."""
+    return np.tanh(self._mlp(self._features(observations)))
+
+  def explore(self, observations: Array, rng: np.random.Generator) -> Array:
+    """The policy's actions with noise, cut off at -1 and 1: float32 [B, A]."""
+    actions = self.best(observations)
+    actions += self._noise * rng.standard_normal(actions.shape, np.float32)
+    return np.clip(actions, -1, 1, out=actions)
+
+
+class _Features:
+  def __init__(self, inputs: int, parts: Sequence[Floats]):
+    self._inputs = inputs
+    self._normalization = (parts[0], parts[1]) if parts else None  # Scale and shift, in the order of their names.
+
+  def __call__(self, observations: Array) -> Floats:
+    flat = observations.reshape(-1, self._inputs)
+    if flat.dtype != np.float32:
+      flat = flat.astype(np.float32)
+    if self._normalization is None:
+      return flat
+    scale, shift = self._normalization
+    return np.clip((flat - shift) * scale, *FEATURE_RANGE)
+
+
+class _Mlp:
+  def __init__(self, parts: Sequence[Floats]):
+    self._layers = list(zip(parts[1::2], parts[::2], strict=True))
+
+  def __call__(self, inputs: Floats, then_relu: bool = False) -> Floats:
+    # In place, and with the method and a constant of the right type: for one observation numpy's overhead is the cost.
+    hidden, last = inputs, len(self._layers) - 1
+    for index, (weights, bias) in enumerate(self._layers):
+      hidden = hidden.dot(weights)
+      hidden += bias
+      if index < last or then_relu:
+        np.maximum(hidden, _ZERO, out=hidden)
+    return hidden
+
+
+def _split(
+  vector: Floats, mlps: Sequence[Sequence[int]], inputs: int, normalized: bool
+) -> tuple[list[_Mlp], _Features]:
+  """MLPs of these sizes, and the features, from the vector of a network that has its MLPs first."""
+  shapes: list[list[Shape]] = [
+    [shape for rows, columns in itertools.pairwise(sizes) for shape in ((columns,), (rows, columns))] for sizes in mlps
+  ]
+  of_features: list[Shape] = [(inputs,)] * 2 if normalized else []
+  parts = iter(split_vector(vector, [*itertools.chain.from_iterable(shapes), *of_features]))
+  networks = [_Mlp(list(itertools.islice(parts, len(of_mlp)))) for of_mlp in shapes]
+  return networks, _Features(inputs, list(parts))

@@ -1,0 +1,121 @@
+"""What the networks are made of."""
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import sonnet as snt
+import tensorflow as tf
+
+# Normalised numbers further from 0 are cut off: what hardly varied so far can come out huge.
+FEATURE_RANGE = (-10.0, 10.0)
+
+
+class FanIn(snt.initializers.Initializer):
+  """Sonnet's default for a linear layer, truncated normal with a deviation of 1/sqrt(inputs), from a seed of its own.
+
+  Sonnet's seeded initialisers draw from TensorFlow's stateful generators: the same seed gives other numbers the second
+  time.
+  """
+
+  def __init__(self, seed: Sequence[int]):
+    """Takes the two numbers of a stateless TensorFlow seed."""
+    self._seed = tf.constant(seed, tf.int64)
+
+  def __call__(self, shape: Sequence[int], dtype: tf.DType) -> tf.Tensor:
+    """Weights of the shape [..., inputs, outputs]."""
+    return tf.random.stateless_truncated_normal(shape, self._seed, stddev=1 / math.sqrt(shape[-2]), dtype=dtype)
+
+
+class Normalization(snt.Module):
+  """Takes `shift` away and multiplies by `scale`, both float32 [inputs] and the learner's to set; at first it changes nothing."""
+
+  def __init__(self, inputs: int):
+    """Makes the variables."""
+    super().__init__("normalization")
+    self.shift = tf.Variable(tf.zeros(inputs), trainable=False, name="shift")
+    self.scale = tf.Variable(tf.ones(inputs), trainable=False, name="scale")
+
+  def __call__(self, inputs: tf.Tensor) -> tf.Tensor:
+    """Of float32 [B, inputs], within `FEATURE_RANGE`."""
+    return tf.clip_by_value((inputs - self.shift) * self.scale, *FEATURE_RANGE)
+
+
+class Features(snt.Module):
+  """Observations as networks take them: [B, ...] of any number type -> float32 [B, inputs].
+
+  Attributes:
+    normalization: of the observations; None where they are taken as they are.
+  """
+
+  def __init__(self, inputs: int, normalized: bool):
+    """Takes the numbers in one observation."""
+    super().__init__("features")
+    self._inputs = inputs
+    self.normalization = Normalization(inputs) if normalized else None
+
+  def __call__(self, observations: tf.Tensor) -> tf.Tensor:
+    """Flat and, if so, normalised observations."""
+    flat = tf.cast(tf.reshape(observations, [-1, self._inputs]), tf.float32)
+    return flat if self.normalization is None else self.normalization(flat)
+
+
+class Mlp(snt.Module):
+  """Linear layers with ReLUs between them: float32 [B, inputs] -> [B, outputs]."""
+
+  def __init__(self, sizes: Sequence[int], seed: int, dropout: float = 0.0):
+    """Makes the layers, with their variables.
+
+    Args:
+      sizes: inputs, units of each hidden layer, outputs.
+      seed: of the initial weights; biases start at 0.
+      dropout: share of every hidden layer's units that a call with `is_training` sets to 0.
+    """
+    super().__init__("mlp")
+    self._dropout = dropout
+    self._layers = [
+      snt.Linear(size, w_init=FanIn((seed, index)), name=f"linear_{index}") for index, size in enumerate(sizes[1:])
+    ]
+    self(tf.zeros((1, sizes[0])))
+
+  def __call__(self, inputs: tf.Tensor, is_training: bool = False) -> tf.Tensor:
+    """The last layer's outputs; with dropout only where `is_training`."""
+    *hidden_layers, last = self._layers
+    for layer in hidden_layers:
+      inputs = tf.nn.relu(layer(inputs))
+      if is_training and self._dropout:
+        inputs = tf.nn.dropout(inputs, self._dropout)
+    return last(inputs)
+
+
+class StackedMlp(snt.Module):
+  """Several MLPs of one shape side by side, as the twin critics are: float32 [B, inputs] -> [N, B, outputs].
+
+  Each layer is one product of matrices for all of them: half the operations of one network after another.
+  """
+
+  def __init__(self, networks: int, sizes: Sequence[int], seed: int):
+    """Makes the layers, with their variables.
+
+    Args:
+      networks: N.
+      sizes: inputs, units of each hidden layer, outputs.
+      seed: of the initial weights, which differ from network to network; biases start at 0.
+    """
+    super().__init__("stacked_mlp")
+    self._weights = []
+    self._biases = []
+    for index, shape in enumerate(itertools.pairwise(sizes)):
+      initial = FanIn((seed, index))((networks, *shape), tf.float32)
+      self._weights.append(tf.Variable(initial, name=f"w_{index}"))
+      self._biases.append(tf.Variable(tf.zeros((networks, 1, shape[1])), name=f"b_{index}"))
+
+  def __call__(self, inputs: tf.Tensor) -> tf.Tensor:
+    """All networks' outputs of the same inputs."""
+    last = len(self._weights) - 1
+    hidden = inputs[None]
+    for index, (weights, bias) in enumerate(zip(self._weights, self._biases, strict=True)):
+      hidden = tf.matmul(hidden, weights) + bias
+      if index < last:
+        hidden = tf.nn.relu(hidden)
+    return hidden

@@ -1,0 +1,96 @@
+"""Policy networks for continuous actions in [-1, 1]^A, and the tanh-squashed Gaussian."""
+
+import math
+from collections.abc import Sequence
+
+import sonnet as snt
+import tensorflow as tf
+
+from networks.layers import Features, Mlp
+
+# Of log sigma, as in the authors' code (Haarnoja et al., 2018): outside of it a density says nothing more.
+LOG_STD_RANGE = (-20.0, 2.0)
+
+
+class GaussianPolicy(snt.Module):
+  """A diagonal Gaussian before the tanh: features [B, inputs] -> (mean [B, A], log of the deviation [B, A]), float32.
+
+  Attributes:
+    features: of its observations.
+  """
+
+  def __init__(
+    self, inputs: int, num_dimensions: int, hidden_sizes: Sequence[int], seed: int, dropout: float, normalized: bool
+  ):
+    """Makes the layers, with their variables.
+
+    Args:
+      inputs: numbers in one observation.
+      num_dimensions: A.
+      hidden_sizes: units of each hidden layer; they are ReLUs.
+      seed: of the initial weights.
+      dropout: share of the hidden units that are set to 0 in training (SSET, Appendix A.3: .1).
+      normalized: whether observations are normalised.
+    """
+    super().__init__("gaussian_policy")
+    self.features = Features(inputs, normalized)
+    self._mlp = Mlp((inputs, *hidden_sizes, 2 * num_dimensions), seed, dropout)
+
+  def __call__(self, features: tf.Tensor, is_training: bool = False) -> tuple[tf.Tensor, tf.Tensor]:
+    """Mean and log of the deviation; with dropout only where `is_training`."""
+    mean, log_std = tf.split(self._mlp(features, is_training), 2, axis=-1)
+    return mean, tf.clip_by_value(log_std, *LOG_STD_RANGE)
+
+  def best_actions(self, observations: tf.Tensor) -> tf.Tensor:
+    """The actions of the means: float32 [B, A]."""
+    return tf.tanh(self(self.features(observations))[0])
+
+
+class DeterministicPolicy(snt.Module):
+  """features [B, inputs] -> actions, float32 [B, A] in [-1, 1].
+
+  Attributes:
+    features: of its observations.
+  """
+
+  def __init__(self, inputs: int, num_dimensions: int, hidden_sizes: Sequence[int], seed: int, normalized: bool):
+    """Makes the layers, with their variables.
+
+    Args:
+      inputs: numbers in one observation.
+      num_dimensions: A.
+      hidden_sizes: units of each hidden layer; they are ReLUs.
+      seed: of the initial weights.
+      normalized: whether observations are normalised.
+    """
+    super().__init__("deterministic_policy")
+    self.features = Features(inputs, normalized)
+    self._mlp = Mlp((inputs, *hidden_sizes, num_dimensions), seed)
+
+  def __call__(self, features: tf.Tensor) -> tf.Tensor:
+    """The actions."""
+    return tf.tanh(self._mlp(features))
+
+  def best_actions(self, observations: tf.Tensor) -> tf.Tensor:
+    """The actions: float32 [B, A]."""
+    return self(self.features(observations))
+
+
+def squash(mean: tf.Tensor, log_std: tf.Tensor, noise: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+  """An action of the tanh-squashed Gaussian and its log-density (Haarnoja et al., 2018, Appendix C, Eq. 21).
+
+  a = tanh(u), u = mean + std * noise; log p(a) = log N(u) - sum log(1 - tanh(u)^2), where the last is written as
+  2 (log 2 - u - softplus(-2 u)), which does not lose all digits where the tanh saturates.
+
+  Args:
+    mean: float32 [B, A].
+    log_std: float32 [B, A].
+    noise: float32 [B, A], standard normal.
+
+  Returns:
+    (actions [B, A] in [-1, 1], log-densities [B]), float32.
+  """
+  before = mean + tf.exp(log_std) * noise
+  log_normal = -0.5 * tf.square(noise) - log_std - 0.5 * math.log(2 * math.pi)
+  log_slope = 2.0 * (math.log(2.0) - before - tf.nn.softplus(-2.0 * before))
+  return tf.tanh(before), tf.reduce_sum(log_normal - log_slope, axis=-1)
