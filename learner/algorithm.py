@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 
 from configs import RunConfig
-from learner.cagrad import conflict_averse
+from learner.cagrad import conflict_averse, row_products
 from learner.normalization import RunningMoments
-from networks import PolicyModule
+from networks import PolicyModule, Trace
 from replay_server.codec import RowCodec
 
 
@@ -98,51 +98,49 @@ class Algorithm(abc.ABC):
     """
 
   def _tape(self) -> tf.GradientTape:
-    """For the loss of the value networks: CAGrad asks it once for every table."""
+    """For the rows' losses of the value networks: CAGrad asks it twice."""
     return tf.GradientTape(persistent=self._config.cagrad.in_use)
 
-  def _objectives(self, row_losses: tf.Tensor, tables: tf.Tensor) -> list[tf.Tensor]:
-    """What `_gradients` takes the gradients of, to be made under the tape: the mean loss, or each table's for CAGrad.
-
-    Args:
-      row_losses: float32 [batch].
-      tables: int64 [batch].
-    """
-    if not self._config.cagrad.in_use:
-      return [tf.reduce_mean(row_losses)]
-    sums = tf.math.unsorted_segment_sum(row_losses, tables, self._tables)
-    means: list[tf.Tensor] = tf.unstack(tf.math.divide_no_nan(sums, self._counts(tables)), num=self._tables)
-    return means
+  def _trace(self) -> Trace | None:
+    """For the forward pass under the tape, where it is to be traced."""
+    return [] if self._config.cagrad.in_use else None
 
   def _gradients(
     self,
     tape: tf.GradientTape,
-    objectives: Sequence[tf.Tensor],
+    trace: Trace | None,
+    row_losses: tf.Tensor,
     tables: tf.Tensor,
     cagrad: tf.Tensor,
     variables: Sequence[tf.Variable],
   ) -> list[tf.Tensor]:
-    """Of the mean loss, or the direction that CAGrad makes of the tables' gradients."""
-    each: list[list[tf.Tensor]] = [tape.gradient(objective, variables) for objective in objectives]
-    if not self._config.cagrad.in_use:
-      return each[0]
-    counts = self._counts(tables)
-    return _combine(each, counts / tf.reduce_sum(counts), cagrad)
+    """Of the mean of the rows' losses, or the conflict-averse direction.
 
-  def _counts(self, tables: tf.Tensor) -> tf.Tensor:
-    """Rows of each table: float32 [tables]."""
-    return tf.math.bincount(tf.cast(tables, tf.int32), minlength=self._tables, dtype=tf.float32)
+    Args:
+      tape: under which the losses were made.
+      trace: of the value networks' forward pass that they were made from.
+      row_losses: float32 [batch].
+      tables: int64 [batch].
+      cagrad: float32 ().
+      variables: of the value networks.
+    """
+    if trace is None:
+      weights = tf.ones_like(row_losses) / tf.cast(tf.size(row_losses), tf.float32)
+    else:
+      slopes = tape.gradient(row_losses, [outputs for _, outputs in trace])
+      # Row i belongs to table `tables[i]` alone, of whose rows' mean it is a share.
+      members = tf.one_hot(tables, self._tables, dtype=tf.float64)
+      counts = tf.reduce_sum(members, axis=0)
+      means = tf.math.divide_no_nan(members, counts)
+      products = tf.cast(row_products(trace, slopes), tf.float64)
+      gram = tf.matmul(means, tf.matmul(products, means), transpose_a=True)
+      mixture = conflict_averse(gram, counts / tf.reduce_sum(counts), tf.cast(cagrad, tf.float64))
+      weights = tf.cast(tf.linalg.matvec(means, mixture), tf.float32)
+    gradients: list[tf.Tensor] = tape.gradient(row_losses, variables, output_gradients=weights)
+    return gradients
 
 
 def follow(targets: Sequence[tf.Variable], online: Sequence[tf.Variable], rate: float) -> None:
   """Moves every target variable by a share of the way to the online one (Polyak averaging)."""
   for target, variable in zip(targets, online, strict=True):
     target.assign_add(rate * (variable - target))
-
-
-def _combine(of_tables: list[list[tf.Tensor]], shares: tf.Tensor, cagrad: tf.Tensor) -> list[tf.Tensor]:
-  """The conflict-averse direction, in the shapes of one table's gradients."""
-  flat = tf.stack([tf.concat([tf.reshape(part, [-1]) for part in gradients], axis=0) for gradients in of_tables])
-  sizes = [part.shape.num_elements() for part in of_tables[0]]
-  parts = tf.split(conflict_averse(flat, shares, cagrad), sizes)
-  return [tf.reshape(part, like.shape) for part, like in zip(parts, of_tables[0], strict=True)]

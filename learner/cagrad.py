@@ -1,36 +1,61 @@
 """Conflict-averse gradient descent over the tables' losses (CAGrad; Liu et al., 2021; SSET, Section 5.7)."""
 
+from collections.abc import Sequence
+
 import tensorflow as tf
+
+from networks import Trace
 
 _GAP = 1e-6
 _MAX_ITERATIONS = 100
 
 
-def conflict_averse(gradients: tf.Tensor, shares: tf.Tensor, coefficient: tf.Tensor) -> tf.Tensor:
-  """The direction near the average gradient that does best by the table it serves worst.
+def conflict_averse(gram: tf.Tensor, shares: tf.Tensor, coefficient: tf.Tensor) -> tf.Tensor:
+  """The direction near the average gradient that does best by the table it serves worst, in terms of the tables' gradients.
 
   d = g_0 + sqrt(phi) / |g_w| g_w with phi = c^2 |g_0|^2 and w = argmin over the simplex of g_w . g_0 + sqrt(phi) |g_w|
   (Liu et al., 2021, Algorithm 1), where g_0 = sum_i shares_i g_i is the whole batch's gradient, so that c = 0 is plain SSET.
 
   Args:
-    gradients: float32 [tables, P], each of the mean loss of one table's rows.
-    shares: float32 [tables], of the batch's rows; a table without any takes no part.
-    coefficient: float32 (), c in [0, 1).
+    gram: float64 [tables, tables], g_i . g_j, where g_i is the gradient of the mean loss of one table's rows. The least of a sum
+      of nearly equal terms is looked for, on a few numbers: here the precision costs nothing.
+    shares: float64 [tables], of the batch's rows; a table without any takes no part.
+    coefficient: float64 (), c in [0, 1).
 
   Returns:
-    float32 [P].
+    float64 [tables], how much of each g_i the direction holds.
   """
-  # The least of a sum of nearly equal terms is looked for, on a few numbers: here the precision costs nothing.
-  gram = tf.cast(tf.matmul(gradients, gradients, transpose_b=True), tf.float64)
-  shares64 = tf.cast(shares, tf.float64)
-  products = tf.linalg.matvec(gram, shares64)
-  average_norm = tf.sqrt(tf.maximum(tf.tensordot(shares64, products, 1), 0.0))
-  radius = tf.cast(coefficient, tf.float64) * average_norm
+  products = tf.linalg.matvec(gram, shares)
+  average_norm = tf.sqrt(tf.maximum(tf.tensordot(shares, products, 1), 0.0))
+  radius = coefficient * average_norm
   weights = least_conflict(gram, products, radius, shares > 0)
   norm = tf.sqrt(tf.maximum(tf.tensordot(weights, tf.linalg.matvec(gram, weights), 1), 0.0))
   # Where g_w is zero the gradients oppose each other wholly, and no direction serves all.
-  mixed = shares64 + tf.math.divide_no_nan(radius, norm) * weights
-  return tf.linalg.matvec(gradients, tf.cast(mixed, tf.float32), transpose_a=True)
+  return shares + tf.math.divide_no_nan(radius, norm) * weights
+
+
+def row_products(trace: Trace, slopes: Sequence[tf.Tensor]) -> tf.Tensor:
+  """The inner products of the gradients of every two rows' losses, from one backward pass.
+
+  A linear layer y = x W + b has the gradient (x' d, d) for a row, where d is the loss's slope in y; for two rows the product is
+  (x_i . x_j + 1) (d_i . d_j), and layers add up. The gradients themselves, each as large as the network, are never made.
+
+  Args:
+    trace: (inputs [..., B, n], outputs [..., B, m]) of every linear layer.
+    slopes: of each row's loss in its outputs, [..., B, m].
+
+  Returns:
+    float32 [B, B].
+  """
+  products = []
+  for (inputs, _), slope in zip(trace, slopes, strict=True):
+    of_layer = (_gram(inputs) + 1.0) * _gram(slope)
+    products.append(tf.reduce_sum(of_layer, axis=list(range(of_layer.shape.rank - 2))))
+  return tf.add_n(products)
+
+
+def _gram(rows: tf.Tensor) -> tf.Tensor:
+  return tf.matmul(rows, rows, transpose_b=True)
 
 
 def least_conflict(gram: tf.Tensor, products: tf.Tensor, radius: tf.Tensor, active: tf.Tensor) -> tf.Tensor:
@@ -52,20 +77,20 @@ def least_conflict(gram: tf.Tensor, products: tf.Tensor, radius: tf.Tensor, acti
   tiny = tf.constant(1e-300, tf.float64)
   scale = tf.reduce_max(tf.linalg.diag_part(gram))
 
-  def slopes(weights: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+  def look(weights: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    """Weights, what the next move needs to know of them, and how much the slopes differ between which it goes."""
     against = tf.linalg.matvec(gram, weights)
     square = tf.maximum(tf.tensordot(weights, against, 1), tiny)
     slope = products + radius * against / tf.sqrt(square)
     to = tf.argmin(tf.where(active, slope, infinity))
     from_ = tf.argmax(tf.where(weights > 0, slope, -infinity))
-    return slope, against, square, to, from_
+    return weights, against, square, to, from_, slope[from_] - slope[to]
 
-  def goes_on(iteration: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    slope, _, _, to, from_ = slopes(weights)
-    return (iteration < _MAX_ITERATIONS) & (slope[from_] - slope[to] > _GAP * scale)
+  def goes_on(iteration: tf.Tensor, *state: tf.Tensor) -> tf.Tensor:
+    return (iteration < _MAX_ITERATIONS) & (state[-1] > _GAP * scale)
 
-  def move(iteration: tf.Tensor, weights: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    _, against, square, to, from_ = slopes(weights)
+  def move(iteration: tf.Tensor, *state: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    weights, against, square, to, from_, _ = state
     # Along e_to - e_from the objective is linear t + radius sqrt(curve t^2 + 2 turn t + square), up to a constant.
     linear = products[to] - products[from_]
     curve = tf.maximum(gram[to, to] - 2.0 * gram[to, from_] + gram[from_, from_], tiny)
@@ -79,9 +104,9 @@ def least_conflict(gram: tf.Tensor, products: tf.Tensor, radius: tf.Tensor, acti
     step = tf.clip_by_value(step, 0.0, weights[from_])
     onto, off = tf.unstack(tf.one_hot([to, from_], tf.size(weights), dtype=tf.float64))
     # What is taken away whole is gone, whatever rounding leaves.
-    return iteration + 1, tf.maximum(weights + step * (onto - off), 0.0)
+    return iteration + 1, *look(tf.maximum(weights + step * (onto - off), 0.0))
 
   start = tf.cast(active, tf.float64)
   start /= tf.reduce_sum(start)
-  _, weights = tf.while_loop(goes_on, move, (tf.constant(0), start), parallel_iterations=1)
+  _, weights, *_ = tf.while_loop(goes_on, move, (tf.constant(0), *look(start)), parallel_iterations=1)
   return weights

@@ -42,15 +42,15 @@ class DoubleDqn(Algorithm):
     features = self.policy.features(batch["observation"])
     next_features = self.policy.features(batch["next_observation"])
     q_t_value, q_t_selector = self._target(next_features), self.policy(next_features)
+    trace = self._trace()
     with self._tape() as tape:
-      q_tm1 = self.policy(features)
+      q_tm1 = self.policy(features, trace)
       td_error = double_q_learning(
         q_tm1, batch["action"], batch["reward"], self._config.discount * batch["discount"], q_t_value, q_t_selector
       )
       row_losses = 0.5 * weights * tf.square(td_error)
-      objectives = self._objectives(row_losses, tables)
     variables = self.policy.trainable_variables
-    self._adam.apply(self._gradients(tape, objectives, tables, cagrad, variables))
+    self._adam.apply(self._gradients(tape, trace, row_losses, tables, cagrad, variables))
     follow(self._target.trainable_variables, variables, self._config.target_update_rate)
     taken = tf.gather(q_tm1, batch["action"], batch_dims=1)
     return {"loss": tf.reduce_mean(row_losses), "mean_q": tf.reduce_mean(taken)}, td_error

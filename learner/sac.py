@@ -10,7 +10,7 @@ from configs import RunConfig
 from learner.adam import Adam
 from learner.algorithm import Algorithm, follow
 from learner.losses import lesser_distribution, quantile_huber, soft_value, td_errors
-from networks import GaussianPolicy, make_critics, make_gaussian_policy, squash
+from networks import GaussianPolicy, StackedMlp, Trace, make_critics, make_gaussian_policy, squash
 from replay_server.codec import RowCodec
 
 Metrics = Mapping[str, tf.Tensor]
@@ -75,8 +75,9 @@ class SoftActorCritic(Algorithm):
     next_actions, next_log_probs = self._draw(next_features)
     next_values = self._values(self._targets, next_features, next_actions)
 
+    trace = self._trace()
     with self._tape() as tape:
-      values = self._values(self._critics, features, batch["action"])
+      values = self._values(self._critics, features, batch["action"], trace)
       if self._quantiles is None:
         next_value = soft_value(next_values, next_log_probs, temperature)
         errors = td_errors(values, batch["reward"], discounts, next_value)
@@ -88,9 +89,8 @@ class SoftActorCritic(Algorithm):
         critic_losses = quantile_huber(values, targets, self._sac.kappa)
         td_error = tf.reduce_mean(targets, axis=-1) - tf.reduce_mean(values, axis=(0, 2))
       row_losses = weights * tf.reduce_sum(critic_losses, axis=0)
-      objectives = self._objectives(row_losses, tables)
     variables = self._critics.trainable_variables
-    self._critics_adam.apply(self._gradients(tape, objectives, tables, cagrad, variables))
+    self._critics_adam.apply(self._gradients(tape, trace, row_losses, tables, cagrad, variables))
 
     policy_loss, entropy = self._improve_policy(features, temperature)
     if self._sac.learn_temperature:
@@ -123,9 +123,11 @@ class SoftActorCritic(Algorithm):
     mean, log_std = self.policy(features, is_training=True)
     return squash(mean, log_std, self._noise.normal(tf.shape(mean)))
 
-  def _values(self, critics: tf.Module, features: tf.Tensor, actions: tf.Tensor) -> tf.Tensor:
+  def _values(
+    self, critics: StackedMlp, features: tf.Tensor, actions: tf.Tensor, trace: Trace | None = None
+  ) -> tf.Tensor:
     """Of each critic: float32 [2, B], or [2, B, quantiles]."""
-    outputs = critics(tf.concat([features, actions], axis=-1))
+    outputs = critics(tf.concat([features, actions], axis=-1), trace)
     return outputs[..., 0] if self._quantiles is None else outputs
 
 

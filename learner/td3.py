@@ -10,7 +10,7 @@ from learner.adam import Adam
 from learner.algorithm import Algorithm, follow
 from learner.losses import td_errors
 from learner.sac import l2
-from networks import DeterministicPolicy, make_critics, make_deterministic_policy
+from networks import DeterministicPolicy, StackedMlp, Trace, make_critics, make_deterministic_policy
 from replay_server.codec import RowCodec
 
 
@@ -63,13 +63,13 @@ class Td3(Algorithm):
     features = self.policy.features(batch["observation"])
     next_features = self.policy.features(batch["next_observation"])
     next_value = tf.reduce_min(_values(self._targets, next_features, self._smoothed(next_features)), axis=0)
+    trace = self._trace()
     with self._tape() as tape:
-      values = _values(self._critics, features, batch["action"])
+      values = _values(self._critics, features, batch["action"], trace)
       errors = td_errors(values, batch["reward"], self._config.discount * batch["discount"], next_value)
       row_losses = weights * tf.reduce_sum(0.5 * tf.square(errors), axis=0)
-      objectives = self._objectives(row_losses, tables)
     variables = self._critics.trainable_variables
-    self._critics_adam.apply(self._gradients(tape, objectives, tables, cagrad, variables))
+    self._critics_adam.apply(self._gradients(tape, trace, row_losses, tables, cagrad, variables))
     self._steps.assign_add(1)
     tf.cond(self._steps % self._td3.policy_period == 0, lambda: self._improve_policy(features), tf.no_op)
     metrics = {
@@ -101,6 +101,6 @@ class Td3(Algorithm):
     return tf.no_op()
 
 
-def _values(critics: tf.Module, features: tf.Tensor, actions: tf.Tensor) -> tf.Tensor:
+def _values(critics: StackedMlp, features: tf.Tensor, actions: tf.Tensor, trace: Trace | None = None) -> tf.Tensor:
   """Of each critic: float32 [2, B]."""
-  return critics(tf.concat([features, actions], axis=-1))[..., 0]
+  return critics(tf.concat([features, actions], axis=-1), trace)[..., 0]

@@ -11,7 +11,7 @@ from networks.factory import (
   make_policy,
   make_q_network,
 )
-from networks.layers import Normalization, StackedMlp
+from networks.layers import Normalization, StackedMlp, Trace
 from networks.policy_networks import DeterministicPolicy, GaussianPolicy, squash
 from networks.q_network import QNetwork
 from networks.weights import assign_weights, flatten_weights
@@ -25,6 +25,7 @@ __all__ = [
   "PolicyModule",
   "QNetwork",
   "StackedMlp",
+  "Trace",
   "assign_weights",
   "flatten_weights",
   "make_acting_policy",

@@ -11,6 +11,10 @@ import tensorflow as tf
 FEATURE_RANGE = (-10.0, 10.0)
 
 
+# (Inputs, outputs) of every linear layer of a forward pass, [..., B, units] each.
+Trace = list[tuple[tf.Tensor, tf.Tensor]]
+
+
 class FanIn(snt.initializers.Initializer):
   """Sonnet's default for a linear layer, truncated normal with a deviation of 1/sqrt(inputs), from a seed of its own.
 
@@ -78,14 +82,18 @@ class Mlp(snt.Module):
     ]
     self(tf.zeros((1, sizes[0])))
 
-  def __call__(self, inputs: tf.Tensor, is_training: bool = False) -> tf.Tensor:
-    """The last layer's outputs; with dropout only where `is_training`."""
-    *hidden_layers, last = self._layers
-    for layer in hidden_layers:
-      inputs = tf.nn.relu(layer(inputs))
-      if is_training and self._dropout:
-        inputs = tf.nn.dropout(inputs, self._dropout)
-    return last(inputs)
+  def __call__(self, inputs: tf.Tensor, is_training: bool = False, trace: Trace | None = None) -> tf.Tensor:
+    """The last layer's outputs; with dropout only where `is_training`. Layers are appended to `trace`."""
+    outputs = inputs
+    for index, layer in enumerate(self._layers):
+      if index:
+        inputs = tf.nn.relu(outputs)
+        if is_training and self._dropout:
+          inputs = tf.nn.dropout(inputs, self._dropout)
+      outputs = layer(inputs)
+      if trace is not None:
+        trace.append((inputs, outputs))
+    return outputs
 
 
 class StackedMlp(snt.Module):
@@ -110,12 +118,13 @@ class StackedMlp(snt.Module):
       self._weights.append(tf.Variable(initial, name=f"w_{index}"))
       self._biases.append(tf.Variable(tf.zeros((networks, 1, shape[1])), name=f"b_{index}"))
 
-  def __call__(self, inputs: tf.Tensor) -> tf.Tensor:
-    """All networks' outputs of the same inputs."""
-    last = len(self._weights) - 1
-    hidden = inputs[None]
+  def __call__(self, inputs: tf.Tensor, trace: Trace | None = None) -> tf.Tensor:
+    """All networks' outputs of the same inputs. Layers are appended to `trace`."""
+    hidden = outputs = inputs[None]
     for index, (weights, bias) in enumerate(zip(self._weights, self._biases, strict=True)):
-      hidden = tf.matmul(hidden, weights) + bias
-      if index < last:
-        hidden = tf.nn.relu(hidden)
-    return hidden
+      if index:
+        hidden = tf.nn.relu(outputs)
+      outputs = tf.matmul(hidden, weights) + bias
+      if trace is not None:
+        trace.append((hidden, outputs))
+    return outputs

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import sonnet as snt
 import tensorflow as tf
 
-from networks.layers import Features, Mlp
+from networks.layers import Features, Mlp, Trace
 
 
 class QNetwork(snt.Module):
@@ -42,13 +42,13 @@ class QNetwork(snt.Module):
     self._state_value = Mlp((shared[-1], last, 1), seed + 1)
     self._advantages = Mlp((shared[-1], last, num_actions), seed + 2)
 
-  def __call__(self, features: tf.Tensor) -> tf.Tensor:
-    """Q(s, .)."""
+  def __call__(self, features: tf.Tensor, trace: Trace | None = None) -> tf.Tensor:
+    """Q(s, .). Layers are appended to `trace`."""
     if not self._dueling:
-      return self._values(features)
-    hidden = features if self._shared is None else tf.nn.relu(self._shared(features))
-    advantages = self._advantages(hidden)
-    return self._state_value(hidden) + advantages - tf.reduce_mean(advantages, axis=-1, keepdims=True)
+      return self._values(features, trace=trace)
+    hidden = features if self._shared is None else tf.nn.relu(self._shared(features, trace=trace))
+    advantages = self._advantages(hidden, trace=trace)
+    return self._state_value(hidden, trace=trace) + advantages - tf.reduce_mean(advantages, axis=-1, keepdims=True)
 
   def values(self, observations: tf.Tensor) -> tf.Tensor:
     """Q(s, .) of observations [B, ...]: float32 [B, num_actions]."""

@@ -7,12 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from configs import CagradConfig, LearnerConfig, RunConfig, UserError
-from learner.cagrad import conflict_averse, least_conflict
+from learner.cagrad import conflict_averse, least_conflict, row_products
+from networks import Trace
+from networks.layers import Mlp, StackedMlp
 
 # As in a learner, in a graph; eagerly they take a hundred times as long.
 _conflict_averse = tf.function(
   conflict_averse,
-  input_signature=[tf.TensorSpec([None, None]), tf.TensorSpec([None]), tf.TensorSpec([])],
+  input_signature=[
+    tf.TensorSpec([None, None], tf.float64),
+    tf.TensorSpec([None], tf.float64),
+    tf.TensorSpec([], tf.float64),
+  ],
 )
 _least_conflict = tf.function(
   least_conflict,
@@ -26,8 +32,9 @@ _least_conflict = tf.function(
 
 
 def _direction(gradients: np.ndarray, shares: np.ndarray, coefficient: float) -> np.ndarray:
-  as_floats = [tf.constant(values, tf.float32) for values in (gradients, shares, coefficient)]
-  return _conflict_averse(*as_floats).numpy().astype(np.float64)
+  as_floats = [tf.constant(values, tf.float64) for values in (gradients @ gradients.T, shares, coefficient)]
+  mixture: np.ndarray = _conflict_averse(*as_floats).numpy()
+  return mixture @ gradients
 
 
 def _problem(seed: int, tables: int) -> tuple[np.ndarray, np.ndarray]:
@@ -112,6 +119,28 @@ def test_no_direction_in_the_ball_serves_the_worst_table_better(seed: int, table
   excess = np.maximum(np.linalg.norm(near - average, axis=1, keepdims=True) / radius, 1)
   for others in (far, average + (near - average) / excess):
     assert (others @ gradients.T).min(axis=1).max() <= worst + 1e-4 * np.abs(gradients @ gradients.T).max()
+
+
+@pytest.mark.parametrize("networks", [None, 2])
+def test_inner_products_of_rows_are_those_of_their_gradients(networks: int | None) -> None:
+  network = Mlp((3, 5, 4, 2), seed=1) if networks is None else StackedMlp(networks, (3, 5, 4, 2), seed=1)
+  for variable in network.trainable_variables:
+    variable.assign_add(tf.random.stateless_normal(variable.shape, (1, 2)))
+  inputs = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
+  trace: Trace = []
+  with tf.GradientTape(persistent=True) as tape:
+    outputs = network(inputs, trace=trace)
+    summed = outputs if networks is None else tf.reduce_sum(outputs, axis=0)
+    losses = tf.reduce_sum(tf.sin(summed), axis=-1)
+    each = tf.unstack(losses)
+  products = row_products(trace, tape.gradient(losses, [layer_outputs for _, layer_outputs in trace]))
+  gradients = np.stack(
+    [
+      np.concatenate([part.numpy().ravel() for part in tape.gradient(loss, network.trainable_variables)])
+      for loss in each
+    ]
+  )
+  np.testing.assert_allclose(products, gradients @ gradients.T, rtol=1e-3, atol=1e-4)
 
 
 def test_the_coefficient_goes_from_its_first_value_to_its_last() -> None:

@@ -8,7 +8,9 @@ import pytest
 import tensorflow as tf
 
 from configs import CagradConfig, EventSpec, LearnerConfig, NetworkConfig, ReplayConfig, RunConfig, TableSpec
+from learner.cagrad import conflict_averse
 from learner.ddqn import DoubleDqn
+from learner.losses import double_q_learning
 from networks import flatten_weights
 from replay_server.layout import make_row_codec
 from tests.learner.batches import pack, update
@@ -56,11 +58,13 @@ class Oracle:
     return float((0.5 * weights * td_error**2).mean()), float(taken.mean()), td_error
 
 
-def _make(spec: Any, config: LearnerConfig = CONFIG, hidden: tuple[int, ...] = (5,), seed: int = 3) -> DoubleDqn:
+def _make(
+  spec: Any, config: LearnerConfig = CONFIG, hidden: tuple[int, ...] = (5,), seed: int = 3, dueling: bool = False
+) -> DoubleDqn:
   run = RunConfig(
     events=(EventSpec("event", "module:function", 1),),
     replay=ReplayConfig(default=TableSpec("default", 0.5), tables=(TableSpec("event", 0.5),)),
-    network=NetworkConfig(hidden_sizes=hidden),
+    network=NetworkConfig(hidden_sizes=hidden, dueling=dueling),
     learner=config,
   )
   return DoubleDqn(run, make_row_codec(spec), spec, seed)
@@ -210,6 +214,36 @@ def test_conflict_averse_updates_without_a_coefficient_are_plain_ones_and_with_o
     np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-5)
   _update(averse, rows, weights, tables, 0.5)
   assert max(np.abs(a - b).max() for a, b in zip(_arrays(averse.policy), _arrays(plain.policy), strict=True)) > 1e-4
+
+
+@pytest.mark.parametrize("dueling", [False, True])
+def test_a_conflict_averse_step_is_along_the_direction_that_the_tables_gradients_make(spec, dueling: bool) -> None:
+  # A step of Adam's first moment alone shows the gradient: m = .1 g.
+  combining = dataclasses.replace(CONFIG, cagrad=CagradConfig(coefficient=0.6))
+  algorithm = _make(spec, combining, hidden=(5, 4), dueling=dueling)
+  rng = np.random.default_rng(7)
+  rows, weights = _random_batch(spec, rng), rng.uniform(0.5, 1.5, 6)
+  tables = np.array([0, 0, 0, 0, 1, 1])
+  batch = {name: tf.constant(values) for name, values in make_row_codec(spec).unpack(rows).items()}
+  network, target = algorithm.policy, algorithm.checkpointed["target"]
+  with tf.GradientTape(persistent=True) as tape:
+    td_error = double_q_learning(
+      network.values(batch["observation"]),
+      batch["action"],
+      batch["reward"],
+      0.9 * batch["discount"],
+      target.values(batch["next_observation"]),
+      network.values(batch["next_observation"]),
+    )
+    losses = 0.5 * weights.astype(np.float32) * tf.square(td_error)
+    means = [tf.reduce_mean(losses[:4]), tf.reduce_mean(losses[4:])]
+  variables = network.trainable_variables
+  each = np.stack([np.concatenate([part.numpy().ravel() for part in tape.gradient(m, variables)]) for m in means])
+  shares = tf.constant([4 / 6, 2 / 6], tf.float64)
+  mixture = conflict_averse(tf.constant(each @ each.T, tf.float64), shares, tf.constant(0.6, tf.float64)).numpy()
+  _update(algorithm, rows[None], weights[None], tables[None], 0.6)
+  moments = np.concatenate([moment.numpy().ravel() for moment in algorithm.checkpointed["optimizer"].m])
+  np.testing.assert_allclose(moments, 0.1 * mixture @ each, rtol=1e-3, atol=1e-5)
 
 
 def test_a_table_without_rows_in_the_batch_takes_no_part(spec) -> None:
