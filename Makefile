@@ -3,7 +3,7 @@
 PYTHON := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test lint bench lock clean
+.PHONY: help env run test lint bench lock gpu clean
 
 help: ## show this text
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,9 +35,15 @@ lint: env ## style, format, types and the direction of imports
 bench: env ## the benchmarks
 	@$(PYTHON) -m benchmarks $(ARGS)
 
-lock: env ## write requirements.lock anew from pyproject.toml; ARGS=--upgrade takes the latest versions
-	@.venv/bin/uv pip compile pyproject.toml --quiet --all-extras --generate-hashes --python-version 3.10 \
-	  --python-platform x86_64-manylinux_2_28 --custom-compile-command "make lock" $(ARGS) --output-file requirements.lock
+COMPILE = .venv/bin/uv pip compile --quiet --generate-hashes --python-version 3.10 --python-platform x86_64-manylinux_2_28 \
+	--custom-compile-command "make lock" $(ARGS)
+
+lock: env ## write the locks anew from pyproject.toml; ARGS=--upgrade takes the latest versions
+	@$(COMPILE) pyproject.toml --all-extras --output-file requirements.lock
+	@$(COMPILE) --group gpu --output-file requirements-gpu.lock
+
+gpu: env ## add the CUDA libraries that TensorFlow loads, for a machine with an NVIDIA GPU (slipstream doctor says what it finds)
+	@.venv/bin/uv pip install --quiet --python $(PYTHON) --require-hashes -r requirements-gpu.lock
 
 clean: ## remove what the other targets left, except .venv and runs/
 	@rm -rf build dist *.egg-info MUJOCO_LOG.TXT .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

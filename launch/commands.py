@@ -369,6 +369,18 @@ def _theory(values: flags.FlagValues, overrides: Mapping[str, str]) -> int:
   return show_theory(setting, q_learning, values.plot, values.json)
 
 
+def _define_doctor(values: flags.FlagValues) -> None:
+  flags.DEFINE_string("server", "", "host:port of a replay server to look at too.", flag_values=values)
+  flags.DEFINE_bool("json", False, "Print what was found as JSON.", flag_values=values)
+
+
+def _doctor(values: flags.FlagValues, overrides: Mapping[str, str]) -> int:
+  from launch.doctor import show_doctor
+
+  del overrides
+  return show_doctor(values.server, values.json)
+
+
 def _define_nothing(values: flags.FlagValues) -> None:
   del values
 
@@ -425,6 +437,7 @@ COMMANDS = {
     ),
     Command("events", "how a config's events fire, and advice on choosing them", _define_events, _events, True),
     Command("theory", "what the SSET paper proves for a choice of shares and histories", _define_theory, _theory),
+    Command("doctor", "what is wrong with this machine, or with an address", _define_doctor, _doctor),
     Command("presets", "the configs that come with it", _define_nothing, _presets),
   )
 }

@@ -12,6 +12,7 @@ from actors.worker import RolloutWorker
 from configs import RunConfig, Stopped, UserError
 from configs.seeding import derive_seed
 from environments import make_environment_spec, make_event_environment
+from launch import gpu
 from launch.process import RoleProcess
 from launch.run_directory import RunDirectory
 from learner.learner import Learner
@@ -155,12 +156,14 @@ def prepare_tensorflow(threads: int) -> None:
   Args:
     threads: of an operation: roles share the machine's cores, and small networks gain nothing from more than one.
   """
+  if os.environ.get("CUDA_VISIBLE_DEVICES") != "-1" and not gpu.load_driver().problem:
+    gpu.load_libraries()
   try:
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     # Two would hand the small operations of an update to and fro, for nearly twice the CPU time.
     tf.config.threading.set_inter_op_parallelism_threads(1)
     # Else it takes all of a GPU's memory at once, which others may be using.
-    for gpu in tf.config.list_physical_devices("GPU"):
-      tf.config.experimental.set_memory_growth(gpu, True)
+    for device in tf.config.list_physical_devices("GPU"):
+      tf.config.experimental.set_memory_growth(device, True)
   except RuntimeError:
     pass  # TensorFlow has begun to run in this process, as in a notebook: its settings stand.

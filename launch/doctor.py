@@ -1,0 +1,191 @@
+"""`slipstream doctor`: what is wrong with this machine, or with an address, and what to do."""
+
+import dataclasses
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import socket
+import sys
+from collections.abc import Iterable
+from typing import Literal
+
+import psutil
+from rich.console import Console
+
+from configs import ServerLost, UserError
+from launch import gpu
+
+State = Literal["ok", "note", "wrong"]
+
+_STYLES: dict[State, str] = {"ok": "green", "note": "yellow", "wrong": "bold red"}
+_REACH_SECONDS = 5.0
+_PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;]+)$")
+_HOW_TO_INSTALL = "run 'make gpu', which installs the wheels of the dependency group gpu"
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+  """One thing that was looked at.
+
+  Attributes:
+    name: of it.
+    state: "wrong" for what keeps a run from working, "note" for what some will want to know.
+    text: what was found, and what to do where something is to be done.
+  """
+
+  name: str
+  state: State
+  text: str
+
+
+def examine_machine() -> list[Finding]:
+  """The machine, and the packages whose versions belong together."""
+  machine = f"{platform.system()} on {platform.machine()}"
+  is_supported = sys.platform == "linux" and platform.machine() == "x86_64"
+  python = platform.python_version()
+  memory = psutil.virtual_memory()
+  return [
+    Finding("platform", "ok", machine)
+    if is_supported
+    else Finding("platform", "wrong", f"{machine}: Reverb and Launchpad exist for Linux on x86-64 alone."),
+    Finding("Python", "ok", python)
+    if sys.version_info[:2] == (3, 10)
+    else Finding("Python", "wrong", f"{python}: Slipstream needs 3.10; make a .venv with it (make env)."),
+    Finding("processors", "ok", f"{len(os.sched_getaffinity(0))} cores for this process"),
+    Finding("memory", "ok", f"{memory.available / 2**30:.1f} of {memory.total / 2**30:.1f} GiB free"),
+    *_examine_packages(importlib.metadata.requires("slipstream") or ()),
+  ]
+
+
+def _examine_packages(requirements: Iterable[str]) -> list[Finding]:
+  """Those that are pinned to one version."""
+  findings = []
+  for requirement in requirements:
+    pinned = _PINNED.match(requirement)
+    if pinned is None:
+      continue
+    name, wanted = pinned.groups()
+    try:
+      found = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+      findings.append(Finding(name, "wrong", f"not installed, {wanted} is needed: run make env."))
+      continue
+    is_right = found == wanted
+    findings.append(
+      Finding(name, "ok" if is_right else "wrong", found if is_right else f"{found}, {wanted} is needed: run make env.")
+    )
+  return findings
+
+
+def examine_gpu() -> list[Finding]:
+  """Driver, libraries, and what TensorFlow sees."""
+  driver = gpu.load_driver()
+  if driver.problem:
+    return [Finding("GPU", "note", "no NVIDIA driver on this machine: learners use the CPU.")]
+  findings = [Finding("NVIDIA driver", "ok", driver.name)]
+  libraries = gpu.load_libraries()
+  for library in libraries:
+    if not library.problem:
+      findings.append(Finding(library.name, "ok", library.place))
+    elif library.place:
+      findings.append(Finding(library.name, "wrong", f"{library.place} cannot be loaded ({library.problem})."))
+    else:
+      findings.append(Finding(library.name, "wrong", f"not found: {_HOW_TO_INSTALL}."))
+  return [*findings, _examine_devices(all_loaded=not any(library.problem for library in libraries))]
+
+
+def _examine_devices(all_loaded: bool) -> Finding:
+  import tensorflow as tf
+
+  devices = tf.config.list_physical_devices("GPU")
+  if devices:
+    names = [tf.config.experimental.get_device_details(device).get("device_name", "unnamed") for device in devices]
+    return Finding("TensorFlow", "ok", f"sees {', '.join(f'GPU:{index} ({name})' for index, name in enumerate(names))}")
+  if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
+    return Finding("TensorFlow", "note", "sees no GPU, as CUDA_VISIBLE_DEVICES hides all of them.")
+  why = "although all libraries were loaded: see what TensorFlow logs." if all_loaded else "as libraries are missing."
+  return Finding("TensorFlow", "wrong", f"sees no GPU, {why}")
+
+
+def examine_address(address: str) -> list[Finding]:
+  """What answers at `address`, step by step: its name, its port, its tables, its run.
+
+  Raises:
+    UserError: it is not host:port.
+  """
+  from configs.versions import library_versions
+  from launch.train import read_live_status
+  from replay_server.connection import Connection
+  from replay_server.manifest import read_manifest
+
+  connection = Connection(address)
+  host, _, port = connection.address.rpartition(":")
+  try:
+    socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_SECONDS).close()
+  except socket.gaierror:
+    return [Finding("address", "wrong", f"the name {host!r} is unknown here: check it, or write an IP address.")]
+  except ConnectionRefusedError:
+    return [
+      Finding(
+        "address", "wrong", f"{host} is there and nobody listens on port {port}: start a server, or check the port."
+      )
+    ]
+  except OSError as error:
+    return [
+      Finding("address", "wrong", f"{host}:{port} cannot be reached ({error}): check the network and the firewall.")
+    ]
+  findings = [Finding("address", "ok", f"somebody listens on {connection.address}")]
+  try:
+    connection.info()
+    manifest = read_manifest(connection)
+  except (ServerLost, UserError) as error:
+    return [*findings, Finding("server", "wrong", str(error))]
+  if manifest is None:
+    return [*findings, Finding("server", "wrong", "a replay server without a run: see its log.")]
+  findings.append(Finding("server", "ok", f"run {manifest.run_id} ({manifest.config.name})"))
+  others = {name: theirs for name, theirs in manifest.versions.items() if library_versions().get(name) != theirs}
+  if others:
+    named = ", ".join(f"{name} {version}" for name, version in others.items())
+    findings.append(Finding("versions", "wrong", f"the server has {named}: use the same release on both sides."))
+  else:
+    findings.append(Finding("versions", "ok", "the server's libraries are those of this machine"))
+  status = read_live_status(connection)
+  if status is None:
+    findings.append(Finding("status", "wrong", "the server has written no status: see its log."))
+  else:
+    findings.append(Finding("status", "ok", f"{status.phase}, {status.environment_steps:,} environment steps"))
+  return findings
+
+
+def show_doctor(server: str, as_json: bool) -> int:
+  """Prints what was found; returns the exit code: 0, or 2 where something is wrong.
+
+  Args:
+    server: "host:port" to look at besides this machine; empty for none.
+    as_json: for programs.
+
+  Raises:
+    UserError: `server` is not host:port.
+  """
+  parts = {"This machine": examine_machine(), "GPU": examine_gpu()}
+  if server:
+    parts[f"Server {server}"] = examine_address(server)
+  findings = [finding for part in parts.values() for finding in part]
+  if as_json:
+    print(json.dumps({name: [dataclasses.asdict(finding) for finding in part] for name, part in parts.items()}))
+  else:
+    _print(parts)
+  return 2 if any(finding.state == "wrong" for finding in findings) else 0
+
+
+def _print(parts: dict[str, list[Finding]]) -> None:
+  console = Console(soft_wrap=True)
+  for name, findings in parts.items():
+    console.print(f"[bold]{name}[/bold]")
+    for finding in findings:
+      console.print(f"  [{_STYLES[finding.state]}]{finding.state:5}[/] {finding.name}: ", end="", highlight=False)
+      console.print(finding.text, markup=False, highlight=False)
+  wrong = sum(finding.state == "wrong" for findings in parts.values() for finding in findings)
+  console.print("Nothing is wrong." if not wrong else f"{wrong} {'thing is' if wrong == 1 else 'things are'} wrong.")

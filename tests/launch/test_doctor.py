@@ -1,0 +1,106 @@
+"""`slipstream doctor`, and the CUDA libraries that it looks for."""
+
+import json
+import shutil
+import socket
+
+import numpy as np
+import psutil
+import pytest
+
+from configs import UserError
+from launch import doctor, gpu
+from launch.main import run
+from tests.actors.running import CODEC, make_run
+from tests.serving import serving
+
+
+def states(findings: list[doctor.Finding]) -> dict[str, str]:
+  return {finding.name: finding.state for finding in findings}
+
+
+def test_nothing_is_wrong_with_a_machine_that_runs_the_tests(capsys):
+  findings = doctor.examine_machine()
+  assert set(states(findings).values()) == {"ok"}
+  packages = {finding.name: finding.text for finding in findings}
+  assert packages["numpy"] == np.__version__
+  assert packages.keys() >= {"tensorflow", "dm-reverb", "dm-launchpad", "protobuf", "memory", "processors"}
+
+
+def test_packages_that_are_missing_or_of_another_version_are_wrong():
+  findings = doctor._examine_packages(["numpy==0.1", "no-such-package==2.0", "rich", 'pytest==1; extra == "dev"'])
+  assert states(findings) == {"numpy": "wrong", "no-such-package": "wrong"}
+  assert findings[0].text == f"{np.__version__}, 0.1 is needed: run make env."
+  assert findings[1].text == "not installed, 2.0 is needed: run make env."
+
+
+def test_without_a_driver_the_gpu_is_no_fault(monkeypatch):
+  monkeypatch.setattr(gpu, "DRIVER", "libno_such_driver.so.1")
+  (finding,) = doctor.examine_gpu()
+  assert (finding.state, finding.text) == ("note", "no NVIDIA driver on this machine: learners use the CPU.")
+
+
+def test_libraries_are_loaded_from_wheels_and_what_is_missing_or_broken_is_told(monkeypatch, tmp_path):
+  # An `nvidia` folder on the path, as its wheels share one.
+  names = {
+    "libcufft_of_the_test.so.1": "cufft",
+    "libbroken_of_the_test.so.1": "broken",
+    "libmissing_of_the_test.so.1": "missing",
+  }
+  for part in ("cufft", "broken"):
+    (tmp_path / "nvidia" / part / "lib").mkdir(parents=True)
+  # Any library that needs nothing but the C library.
+  shutil.copy(psutil._psutil_linux.__file__, tmp_path / "nvidia" / "cufft" / "lib" / "libcufft_of_the_test.so.1")
+  (tmp_path / "nvidia" / "broken" / "lib" / "libbroken_of_the_test.so.1").write_text("no library")
+  monkeypatch.syspath_prepend(tmp_path)
+  monkeypatch.setattr(gpu, "LIBRARIES", names)
+  monkeypatch.setattr(gpu, "DRIVER", "libc.so.6")
+  loaded, broken, missing = gpu.load_libraries()
+  assert (loaded.problem, loaded.place) == ("", str(tmp_path / "nvidia" / "cufft" / "lib" / loaded.name))
+  assert broken.problem
+  assert broken.place
+  assert (bool(missing.problem), missing.place) == (True, "")
+  findings = doctor.examine_gpu()
+  assert [finding.state for finding in findings[:4]] == ["ok", "ok", "wrong", "wrong"]
+  assert "make gpu" in findings[3].text
+  assert findings[4].name == "TensorFlow"
+
+
+def test_an_address_where_nobody_listens_and_an_unknown_name_are_told_apart():
+  with socket.socket() as taken:
+    taken.bind(("127.0.0.1", 0))  # Bound and not listening: connections are refused.
+    (refused,) = doctor.examine_address(f"127.0.0.1:{taken.getsockname()[1]}")
+  assert "nobody listens on port" in refused.text
+  (unknown,) = doctor.examine_address("no-such-host.invalid:7000")
+  assert "the name 'no-such-host.invalid' is unknown here" in unknown.text
+  with pytest.raises(UserError, match="host:port"):
+    doctor.examine_address("7000")
+
+
+def test_something_else_at_the_address_is_told(monkeypatch):
+  with socket.create_server(("127.0.0.1", 0)) as other:
+    findings = doctor.examine_address(f"127.0.0.1:{other.getsockname()[1]}")
+  assert states(findings) == {"address": "ok", "server": "wrong"}
+  assert "does not answer" in findings[1].text
+
+
+def test_a_run_is_found_at_its_address(tmp_path, capsys):
+  config = make_run()
+  with serving(config, tmp_path, CODEC) as server:
+    findings = doctor.examine_address(server.address)
+    assert run(["doctor", f"--server={server.address}", "--json"]) in (0, 2)
+  told = json.loads(capsys.readouterr().out)
+  assert states(findings)["server"] == "ok"
+  assert states(findings)["versions"] == "ok"
+  assert config.name in findings[1].text
+  assert [finding["name"] for finding in told[f"Server {server.address}"]] == [finding.name for finding in findings]
+
+
+def test_the_command_prints_a_line_for_each_finding_and_ends_with_2_where_something_is_wrong(capsys, monkeypatch):
+  monkeypatch.setattr(gpu, "DRIVER", "libno_such_driver.so.1")
+  assert run(["doctor"]) == 0
+  assert capsys.readouterr().out.rstrip().endswith("Nothing is wrong.")
+  assert run(["doctor", "--server=no-such-host.invalid:7000"]) == 2
+  output = capsys.readouterr().out
+  assert "wrong address: the name 'no-such-host.invalid' is unknown here" in output
+  assert output.rstrip().endswith("1 thing is wrong.")
