@@ -65,7 +65,7 @@ class Learner(core.Learner):
     self._device = choose_device(device or config.learner.device)
     with tf.device(self._device):
       self._algorithm = make_algorithm(config, manifest.codec, spec, seed)
-    self._sampler = StratifiedSampler(connection, config, manifest.codec, stop)
+    self._sampler = StratifiedSampler(connection, config, manifest.codec, stop, self._device)
     self._priorities = TablePriorities(connection, config)
     self._correction = BiasCorrection(connection, config, manifest.codec, checkpoint_dir / "learner")
     self._publisher = PolicyPublisher(connection)
@@ -151,7 +151,7 @@ class Learner(core.Learner):
     weights = self._priorities.weights(block, self.gradient_steps) * self._correction.weights(block)
     with tf.device(self._device):
       updated = self._algorithm.update_block(
-        tf.constant(block.rows),
+        block.placed_rows,
         tf.constant(weights),
         tf.constant(block.tables),
         tf.constant(self._config.learner.cagrad.coefficient_at(self.gradient_steps), tf.float32),

@@ -27,6 +27,7 @@ class Block:
 
   Attributes:
     rows: float32 [K, batch, width], packed; within a batch the tables lie in layout order.
+    placed_rows: the same on the learner's device.
     tables: int64 [K, batch], the index of each row's table.
     keys: uint64 [K, batch], each row's item on the server.
     probabilities: float64 [K, batch], of each row's item within its table when it was drawn.
@@ -36,6 +37,7 @@ class Block:
   """
 
   rows: np.ndarray
+  placed_rows: tf.Tensor
   tables: np.ndarray
   keys: np.ndarray
   probabilities: np.ndarray
@@ -51,7 +53,14 @@ class StratifiedSampler:
   With `prefetch` it draws the next block while the last one is learned from; otherwise it draws when asked.
   """
 
-  def __init__(self, connection: Connection, config: RunConfig, codec: RowCodec, stop: threading.Event):
+  def __init__(
+    self,
+    connection: Connection,
+    config: RunConfig,
+    codec: RowCodec,
+    stop: threading.Event,
+    device: str = "CPU:0",
+  ):
     """Makes the sampler; nothing is drawn yet.
 
     Args:
@@ -59,7 +68,9 @@ class StratifiedSampler:
       config: of the run.
       codec: of its rows.
       stop: ends a wait.
+      device: for the rows; the drawing thread brings them there, while the last block is learned from.
     """
+    self._device = device
     specs = config.replay.all_tables
     self._connection = connection
     self._stop = stop
@@ -164,20 +175,15 @@ class StratifiedSampler:
     self._schedule.set_ready(self._ready)
     quotas = self._schedule.next_block(self._batches)
     tables = tables_of_rows(quotas)
-    block = Block(
-      rows=np.empty((*tables.shape, self._width), np.float32),
-      tables=tables,
-      keys=np.empty(tables.shape, np.uint64),
-      probabilities=np.empty(tables.shape),
-      table_sizes=np.empty(tables.shape, np.int64),
-      quotas=quotas,
-      shares=self._schedule.shares,
-    )
-    columns = (
-      block.rows.reshape(-1, self._width),
-      block.keys.reshape(-1),
-      block.probabilities.reshape(-1),
-      block.table_sizes.reshape(-1),
+    rows = np.empty((*tables.shape, self._width), np.float32)
+    keys = np.empty(tables.shape, np.uint64)
+    probabilities = np.empty(tables.shape)
+    table_sizes = np.empty(tables.shape, np.int64)
+    columns: _Rows = (
+      rows.reshape(-1, self._width),
+      keys.reshape(-1),
+      probabilities.reshape(-1),
+      table_sizes.reshape(-1),
     )
     # Where the rows of the first table go, then those of the second, and so on.
     places, start = np.argsort(tables, axis=None, kind="stable"), 0
@@ -187,7 +193,9 @@ class StratifiedSampler:
         for column, values in zip(columns, part, strict=True):
           column[place] = values
         start += len(place)
-    return block
+    with tf.device(self._device):
+      placed_rows = tf.constant(rows)
+    return Block(rows, placed_rows, tables, keys, probabilities, table_sizes, quotas, self._schedule.shares)
 
   def _draw(self, table: "_StreamedTable | _FreshTable", count: int) -> Iterator["_Rows"]:
     """`count` rows, in parts."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import sonnet as snt
+import tensorflow as tf
 
 from configs import UserError
 
@@ -18,7 +19,10 @@ def flatten_weights(module: snt.Module) -> Floats:
   The order is that of `module.variables`: modules by the name of the attribute that holds them, lists by position. For an
   `Mlp` that is layer by layer, and in each layer the bias before the weights (rows of inputs).
   """
-  return np.concatenate([variable.numpy().astype(np.float32).ravel() for variable in module.variables])
+  # Put together where they are: from a GPU that is one copy.
+  parts = [tf.reshape(tf.cast(variable, tf.float32), [-1]) for variable in module.variables]
+  vector: Floats = tf.concat(parts, axis=0).numpy()
+  return vector
 
 
 def assign_weights(module: snt.Module, vector: Floats) -> None:
