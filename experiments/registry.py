@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from configs import UserError
 from configs.errors import name_hint
-from experiments import bad_events, obstacle_course, randomised_skills, three_rooms, two_rooms
+from experiments import bad_events, continuous, obstacle_course, randomised_skills, three_rooms, two_rooms
 from experiments.definition import Budget, Experiment
 
 EXPERIMENTS: Mapping[str, Callable[[], Experiment]] = {
@@ -17,6 +17,10 @@ EXPERIMENTS: Mapping[str, Callable[[], Experiment]] = {
   "histories": obstacle_course.get_histories,
   "weights": obstacle_course.get_weights,
   "cagrad": randomised_skills.get_cagrad,
+  "pendulum": continuous.get_pendulum,
+  "lunar_lander": continuous.get_lunar_lander,
+  "halfcheetah": continuous.get_half_cheetah,
+  "hopper": continuous.get_hopper,
 }
 
 

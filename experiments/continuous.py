@@ -1,0 +1,90 @@
+"""Experiments with continuous actions: algorithms on Pendulum, and SSET's Section 6 on the lunar lander and MuJoCo's worlds."""
+
+import dataclasses
+
+from configs import RunConfig, classic_control, lunar_lander, mujoco
+from configs.baselines import per
+from experiments.definition import Budget, Change, Experiment, Panel, Threshold, Variant, evaluated_every, method
+
+# Section 6 compares several and does not list them.
+EXPONENTS = (0.4, 0.65, 0.9)
+
+_RETURN = Panel("eval_return", "return (30 episodes)")
+_TRAINING = Panel("train_return", "return of training episodes")
+
+
+def get_pendulum() -> Experiment:
+  """SAC, QR-SAC and TD3, a gradient step for every environment step."""
+  return Experiment(
+    name="pendulum",
+    summary="Pendulum: SAC, QR-SAC and TD3",
+    config=evaluated_every(classic_control.get_pendulum_config(), 400),
+    variants=(
+      Variant("sac", "SAC", lambda config: config),
+      Variant("qr_sac", "QR-SAC", _with_learner_of(classic_control.get_pendulum_qr_sac_config())),
+      Variant("td3", "TD3", _with_learner_of(classic_control.get_pendulum_td3_config())),
+    ),
+    budgets={"paper": Budget(gradient_steps=9_600, seeds=5), "quick": Budget(gradient_steps=3_200, seeds=2)},
+    panels=(Panel("eval_return", "return (10 episodes)"), _TRAINING),
+    thresholds=(Threshold("eval_return", -200.0, "the first evaluation with a mean return of -200"),),
+    recorded=(_TRAINING.curve,),
+    reference="sac",
+  )
+
+
+def get_lunar_lander() -> Experiment:
+  """Experiment 10 on the lunar lander: uniform replay, PER with several exponents, SSET; and QR-SAC with SSET."""
+  exponents = tuple(
+    Variant(f"per_{round(100 * exponent)}", f"PER, exponent {exponent:g}", _prioritized(exponent))
+    for exponent in EXPONENTS
+  )
+  qr_sac = Variant("sset_qr_sac", "SSET, QR-SAC", _with_learner_of(lunar_lander.get_qr_sac_config()))
+  return Experiment(
+    name="lunar_lander",
+    summary="LunarLanderContinuous with SAC: uniform replay, PER, SSET (SSET, Section 6, Figure 12)",
+    config=evaluated_every(lunar_lander.get_config(), 4_000),
+    variants=(method("uniform", "Uniform ER"), method("sset", "SSET"), *exponents, qr_sac),
+    budgets={"paper": Budget(gradient_steps=100_000, seeds=5), "quick": Budget(gradient_steps=8_000, seeds=2)},
+    panels=(_RETURN, _TRAINING),
+    thresholds=(Threshold("eval_return", 200.0, "the first evaluation with a mean return of 200"),),
+    recorded=(_TRAINING.curve,),
+  )
+
+
+def get_half_cheetah() -> Experiment:
+  """Experiment 10 on HalfCheetah: uniform replay and SSET."""
+  return _mujoco("HalfCheetah", 3_000.0)
+
+
+def get_hopper() -> Experiment:
+  """Experiment 10 on Hopper: uniform replay and SSET."""
+  return _mujoco("Hopper", 1_000.0)
+
+
+def _mujoco(world: str, threshold: float) -> Experiment:
+  config = evaluated_every(mujoco.get_config(world), 5_008)  # A multiple of a block's sixteen.
+  return Experiment(
+    name=world.lower(),
+    summary=f"{world} with SAC: uniform replay and SSET (SSET, Section 6, Figure 12)",
+    config=config,
+    variants=(method("uniform", "Uniform ER"), method("sset", "SSET")),
+    budgets={"paper": Budget(gradient_steps=100_160, seeds=3), "quick": Budget(gradient_steps=5_008, seeds=2)},
+    panels=(Panel("eval_return", "return (10 episodes)"), _TRAINING),
+    thresholds=(Threshold("eval_return", threshold, f"the first evaluation with a mean return of {threshold:,g}"),),
+    recorded=(_TRAINING.curve,),
+  )
+
+
+def _with_learner_of(other: RunConfig) -> Change:
+  """Changes the algorithm."""
+  return lambda config: dataclasses.replace(config, learner=other.learner)
+
+
+def _prioritized(exponent: float) -> Change:
+  """PER with this exponent."""
+
+  def change(config: RunConfig) -> RunConfig:
+    priority = dataclasses.replace(config.replay.priority, exponent=exponent)
+    return per(dataclasses.replace(config, replay=dataclasses.replace(config.replay, priority=priority)))
+
+  return change
