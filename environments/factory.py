@@ -2,6 +2,7 @@
 
 import difflib
 import inspect
+import os
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -107,6 +108,9 @@ def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]
 
 def _make_gymnasium(config: EnvironmentConfig, render: bool) -> gymnasium.Env[Any, Any]:
   arguments = {"render_mode": "rgb_array", **config.arguments} if render else dict(config.arguments)
+  if arguments.get("render_mode") == "rgb_array":
+    # pygame, with which some worlds draw, looks for a screen otherwise, and complains where there is none.
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
   try:
     return gymnasium.make(config.name, **arguments)
   except UserError:

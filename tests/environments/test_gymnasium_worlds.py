@@ -1,6 +1,9 @@
 """gymnasium's classic control, lunar landers and MuJoCo worlds by the names that a config gives them."""
 
 import itertools
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -190,3 +193,17 @@ def test_reward_thresholds_fire_on_the_world_s_rewards():
   masks = [sum(1 << bit for bit, bound in enumerate(bounds) if t.reward > bound) for t in timesteps]
   assert [t.events for t in timesteps] == masks
   assert len(set(masks)) > 2
+
+
+def test_a_world_is_drawn_on_a_machine_without_a_screen():
+  program = (
+    "from configs import EnvironmentConfig\n"
+    "from environments import make\n"
+    "env = make(EnvironmentConfig('Pendulum-v1'), render=True)\n"
+    "env.reset(seed=0)\n"
+    "print(env.render().shape)\n"
+  )
+  hidden = ("DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "SDL_VIDEODRIVER")
+  environment = {name: value for name, value in os.environ.items() if name not in hidden}
+  drawn = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120)
+  assert (drawn.returncode, drawn.stdout, drawn.stderr) == (0, "(500, 500, 3)\n", "")
