@@ -95,10 +95,9 @@ def learn(
     UserError: no server, another run's checkpoint, or no such device.
     ServerLost: the server does not answer.
   """
-  cores = os.cpu_count() or 1
-  # How many it may have is the run's to say, and TensorFlow must be told before its first operation.
+  # How many threads it may have is the run's to say, and TensorFlow must be told before its first operation.
   connection, manifest = join(address, process.stop)
-  prepare_tensorflow(manifest.config.learner.threads or max(1, cores // 2))
+  prepare_tensorflow(manifest.config.learner.threads or max(1, (os.cpu_count() or 1) // 2))
   directory = run or RunDirectory(run_root / manifest.config.name / manifest.run_id)
   environment = make_event_environment(manifest.config)
   spec = make_environment_spec(environment)

@@ -144,8 +144,7 @@ def _epsilon(roll_out: RollOut) -> float:
   if roll_out.epsilon is not None:
     return roll_out.epsilon
   snapshot, learned = roll_out.snapshot
-  actor = dataclasses.replace(learned, actor=roll_out.config.actor)
-  return epsilon_at(actor, 0, snapshot.learner_steps)
+  return epsilon_at(dataclasses.replace(learned, actor=roll_out.config.actor), 0, snapshot.learner_steps)
 
 
 def _check_fits(environment: EventEnvironment, learned: RunConfig) -> None:

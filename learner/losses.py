@@ -94,3 +94,10 @@ def quantile_huber(quantiles: tf.Tensor, targets: tf.Tensor, kappa: float) -> tf
   huber = inner * (sizes - 0.5 * inner)
   sides = tf.abs(taus[:, None] - tf.cast(errors < 0, tf.float32))
   return tf.reduce_sum(tf.reduce_mean(sides * huber, axis=-1), axis=-1) / kappa
+
+
+def l2(variables: list[tf.Variable], weight: float) -> tf.Tensor:
+  """`weight` times the sum of the squares of all weights but the biases, float32 ()."""
+  if not weight:
+    return tf.zeros(())
+  return weight * tf.add_n([tf.reduce_sum(tf.square(variable)) for variable in variables if variable.shape.rank > 1])

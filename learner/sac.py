@@ -9,7 +9,7 @@ from acme import specs
 from configs import RunConfig
 from learner.adam import Adam
 from learner.algorithm import Algorithm, follow
-from learner.losses import lesser_distribution, quantile_huber, soft_value, td_errors
+from learner.losses import l2, lesser_distribution, quantile_huber, soft_value, td_errors
 from networks import GaussianPolicy, StackedMlp, Trace, make_critics, make_gaussian_policy, squash
 from replay_server.codec import RowCodec
 
@@ -129,10 +129,3 @@ class SoftActorCritic(Algorithm):
     """Of each critic: float32 [2, B], or [2, B, quantiles]."""
     outputs = critics(tf.concat([features, actions], axis=-1), trace)
     return outputs[..., 0] if self._quantiles is None else outputs
-
-
-def l2(variables: list[tf.Variable], weight: float) -> tf.Tensor:
-  """`weight` times the sum of the squares of all weights but the biases, float32 ()."""
-  if not weight:
-    return tf.zeros(())
-  return weight * tf.add_n([tf.reduce_sum(tf.square(variable)) for variable in variables if variable.shape.rank > 1])

@@ -8,8 +8,7 @@ from acme import specs
 from configs import RunConfig
 from learner.adam import Adam
 from learner.algorithm import Algorithm, follow
-from learner.losses import td_errors
-from learner.sac import l2
+from learner.losses import l2, td_errors
 from networks import DeterministicPolicy, StackedMlp, Trace, make_critics, make_deterministic_policy
 from replay_server.codec import RowCodec
 

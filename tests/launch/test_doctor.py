@@ -19,7 +19,7 @@ def states(findings: list[doctor.Finding]) -> dict[str, str]:
   return {finding.name: finding.state for finding in findings}
 
 
-def test_nothing_is_wrong_with_a_machine_that_runs_the_tests(capsys):
+def test_nothing_is_wrong_with_a_machine_that_runs_the_tests():
   findings = doctor.examine_machine()
   assert set(states(findings).values()) == {"ok"}
   packages = {finding.name: finding.text for finding in findings}
@@ -77,7 +77,7 @@ def test_an_address_where_nobody_listens_and_an_unknown_name_are_told_apart():
     doctor.examine_address("7000")
 
 
-def test_something_else_at_the_address_is_told(monkeypatch):
+def test_something_else_at_the_address_is_told():
   with socket.create_server(("127.0.0.1", 0)) as other:
     findings = doctor.examine_address(f"127.0.0.1:{other.getsockname()[1]}")
   assert states(findings) == {"address": "ok", "server": "wrong"}
