@@ -29,7 +29,8 @@ class RolloutActor(core.Actor):
 
   The loop is Acme's: `update(); observe_first(timestep)`, then `action = select_action(observation);
   observe(action, next_timestep)` until a last timestep. Weights are fetched by `update`, at the start of an episode, and
-  kept through it (SSET, Appendix A.3): during one `update` does nothing, as Acme's EnvironmentLoop calls it at every step.
+  kept through it (SSET, Appendix A.3), or for `actor.policy_period_steps`: until then `update` does nothing, as Acme's
+  EnvironmentLoop calls it at every step.
 
   Attributes:
     version: of the policy that acts; 0 before there is one.
@@ -75,15 +76,23 @@ class RolloutActor(core.Actor):
     self.version = 0
     self.finished: EpisodeSummary | None = None
 
+  @property
+  def update_is_due(self) -> bool:
+    """Whether `update` would fetch weights."""
+    if not self._in_episode:
+      return True
+    period = self._config.actor.policy_period_steps
+    return period is not None and self._episode.length > 0 and self._episode.length % period == 0
+
   def update(self, wait: bool = False) -> None:
-    """Fetches the latest weights, for the episode to come.
+    """Fetches the latest weights where it is time to.
 
     Raises:
       NoPolicy: the warm-up is over and there are none yet.
       ServerLost: the server does not answer.
     """
     del wait
-    if self._in_episode:
+    if not self.update_is_due:
       return
     latest = self._source.fetch()
     self._random_steps_left = self._config.actor.random_steps - self._source.environment_steps

@@ -138,6 +138,8 @@ class RolloutWorker:
     for slot in self._slots:
       if slot.timestep is None or slot.timestep.last():
         self._begin_episode(slot)
+      elif slot.actor.update_is_due:
+        self._await(slot.actor.update)
     for slot, action in zip(self._slots, self._select_actions(), strict=True):
       slot.timestep = slot.environment.step(action)
       slot.actor.observe(action, slot.timestep)

@@ -13,12 +13,12 @@ import tempfile
 from collections.abc import Iterator, Sequence
 
 # Before TensorFlow is imported; the command line and Launchpad do the same for a run's roles.
-os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from benchmarks.measure import Report, format_report
 
-NAMES = ("adder", "sampler", "memory", "learner", "inline", "worlds")
+NAMES = ("adder", "sampler", "memory", "learner", "continuous", "inline", "worlds")
 _RUNS = 5
 
 

@@ -10,10 +10,13 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import tensorflow as tf
+from acme import specs
 
 from benchmarks import server, workload
 from benchmarks.measure import Contender, Figure, Ratio, Report, interleave
-from learner.ddqn import DoubleDqn
+from configs import RunConfig
+from learner.algorithm import Algorithm
+from learner.algorithms import make_algorithm
 from learner.learner import Learner
 from replay_server.layout import make_row_codec
 
@@ -24,13 +27,41 @@ _ACTIONS = 4
 def run(runs: int, quick: bool) -> Report:
   """Double-DQN updates per second of a whole learner, with seven tables, and of its update function alone."""
   size, seconds = (700, 0.2) if quick else (20_000, 2.0)
-  spec = workload.make_spec(_OBSERVATION_SIZE, _ACTIONS)
-  codec = make_row_codec(spec)
   config = workload.make_config(workload.SHARES, size)
+  spec = workload.make_spec(_OBSERVATION_SIZE, _ACTIONS)
+  ours, theirs = through_the_server(config, spec, seconds, runs, _ACTIONS)
+  learner = config.learner
+  hidden = "x".join(str(size) for size in config.network.hidden_sizes)
+  return Report(
+    "learner",
+    (
+      f"Double DQN, {hidden} hidden units, observation {_OBSERVATION_SIZE}, batches of {learner.batch_size}, "
+      f"{learner.updates_per_block} updates a call, prefetching; the learner also publishes its weights every "
+      f"{learner.publish_period_updates} updates.",
+    ),
+    (ours, theirs),
+    (Ratio.of("through the server / on a fixed batch", ours, theirs, required=0.35, aim=0.5),),
+  )
+
+
+def through_the_server(
+  config: RunConfig, spec: specs.EnvironmentSpec, seconds: float, runs: int, num_actions: int = 0, name: str = ""
+) -> tuple[Figure, Figure]:
+  """Updates per second of a whole learner whose tables are full, and of its algorithm on a block that lies in memory.
+
+  Args:
+    config: of the run.
+    spec: of its environment.
+    seconds: that a run lasts.
+    runs: of each.
+    num_actions: where they are discrete.
+    name: of what is measured, for the figures.
+  """
+  codec = make_row_codec(spec)
   manifest = workload.make_manifest(config, codec)
   sizes = {table.name: config.replay.capacity_of(table) for table in config.replay.all_tables}
   batches, batch_size = config.learner.updates_per_block, config.learner.batch_size
-  rows = workload.make_rows(codec, max(sum(sizes.values()), batches * batch_size), _ACTIONS)
+  rows = workload.make_rows(codec, max(sum(sizes.values()), batches * batch_size), num_actions)
   with contextlib.ExitStack() as stack:
     process = stack.enter_context(server.ServerProcess(manifest))
     workload.fill(process.connection, rows, sizes)
@@ -38,24 +69,15 @@ def run(runs: int, quick: bool) -> Report:
     learner = Learner(process.connection, manifest, spec, 0, threading.Event(), directory)
     stack.enter_context(contextlib.redirect_stdout(io.StringIO()))  # It says that it checkpointed.
     stack.callback(learner.close)
-    algorithm = DoubleDqn(config, codec, spec, 0)
+    algorithm = make_algorithm(config, codec, spec, 0)
     block = rows[: batches * batch_size].reshape(batches, batch_size, codec.width)
     contenders: dict[str, Contender] = {
-      "through the server, seven tables": _timed(learner.step, batches, seconds),
-      "on a fixed batch": _timed(lambda: _update(algorithm, block), batches, seconds),
+      f"{name}through the server": _timed(learner.step, batches, seconds),
+      f"{name}on a fixed batch": _timed(lambda: _update(algorithm, block), batches, seconds),
     }
     measured = interleave(contenders, runs)
-  ours, theirs = (Figure(name, "updates/s", values["updates"]) for name, values in measured.items())
-  hidden = "x".join(str(size) for size in config.network.hidden_sizes)
-  return Report(
-    "learner",
-    (
-      f"Double DQN, {hidden} hidden units, observation {_OBSERVATION_SIZE}, batches of {batch_size}, {batches} updates a call, "
-      f"prefetching; the learner also publishes its weights every {config.learner.publish_period_updates} updates.",
-    ),
-    (ours, theirs),
-    (Ratio.of("through the server / on a fixed batch", ours, theirs, required=0.35, aim=0.5),),
-  )
+  ours, theirs = (Figure(what, "updates/s", values["updates"]) for what, values in measured.items())
+  return ours, theirs
 
 
 def _timed(step: Callable[[], None], updates: int, seconds: float) -> Contender:
@@ -72,7 +94,7 @@ def _timed(step: Callable[[], None], updates: int, seconds: float) -> Contender:
   return run
 
 
-def _update(algorithm: DoubleDqn, block: np.ndarray) -> None:
+def _update(algorithm: Algorithm, block: np.ndarray) -> None:
   with tf.device("CPU:0"):
     inputs = (tf.ones(block.shape[:2]), tf.zeros(block.shape[:2], tf.int64), tf.constant(0.0))
     for tensor in algorithm.update_block(tf.constant(block), *inputs):

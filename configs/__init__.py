@@ -1,19 +1,16 @@
 """Frozen dataclasses that describe a run, and the presets."""
 
 from configs.errors import ServerLost, Stopped, UserError
+from configs.learning import CagradConfig, LearnerConfig, SacConfig, Td3Config
 from configs.presets import PRESETS, load_config
 from configs.run import (
   ActorConfig,
-  CagradConfig,
   EnvironmentConfig,
   EvaluatorConfig,
-  LearnerConfig,
   NetworkConfig,
   PriorityConfig,
   ReplayConfig,
   RunConfig,
-  SacConfig,
-  Td3Config,
 )
 from configs.serialization import from_dict, from_json, override, to_dict, to_json, without_defaults
 from configs.specs import EventSpec, TableSpec

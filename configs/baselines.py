@@ -8,7 +8,8 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 from configs.errors import UserError, name_hint
-from configs.run import CagradConfig, RunConfig
+from configs.learning import CagradConfig
+from configs.run import RunConfig
 from configs.specs import EventSpec, TableSpec
 
 # Of `cagrad`, where the config has none of its own; the paper compares several (Section 5.7).

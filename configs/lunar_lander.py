@@ -2,15 +2,14 @@
 
 import dataclasses
 
+from configs.learning import LearnerConfig, SacConfig
 from configs.run import (
   ActorConfig,
   EnvironmentConfig,
   EvaluatorConfig,
-  LearnerConfig,
   NetworkConfig,
   ReplayConfig,
   RunConfig,
-  SacConfig,
 )
 from configs.specs import EventSpec, TableSpec
 

@@ -3,15 +3,14 @@
 import dataclasses
 from collections.abc import Callable
 
+from configs.learning import LearnerConfig, SacConfig
 from configs.run import (
   ActorConfig,
   EnvironmentConfig,
   EvaluatorConfig,
-  LearnerConfig,
   NetworkConfig,
   ReplayConfig,
   RunConfig,
-  SacConfig,
 )
 from configs.specs import EventSpec, TableSpec
 
@@ -56,6 +55,7 @@ def get_config(world: str) -> RunConfig:
       target_update_rate=0.005,
       updates_per_block=16,
       publish_period_updates=64,
+      jit_compile=True,
     ),
     evaluator=EvaluatorConfig(episodes=10, period_updates=10_000, period_seconds=60.0),
   )

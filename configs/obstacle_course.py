@@ -1,10 +1,10 @@
 """The paper's obstacle course (SSET, Section 5.4; parameters of Table 1)."""
 
+from configs.learning import LearnerConfig
 from configs.run import (
   ActorConfig,
   EnvironmentConfig,
   EvaluatorConfig,
-  LearnerConfig,
   NetworkConfig,
   ReplayConfig,
   RunConfig,

@@ -4,11 +4,11 @@ Section 5.3 gives tau = 30 and eta_0 = 0.7. Table 1 has no column for this world
 """
 
 from configs.errors import UserError, name_hint
+from configs.learning import LearnerConfig
 from configs.run import (
   ActorConfig,
   EnvironmentConfig,
   EvaluatorConfig,
-  LearnerConfig,
   NetworkConfig,
   ReplayConfig,
   RunConfig,

@@ -20,7 +20,7 @@ from launch.run_directory import RunDirectory
 TERMINATION_NOTICE_SECONDS = 60
 # Where a role's TensorFlow looks for its options, before it is imported.
 ROLE_ENVIRONMENT = {
-  "TF_ENABLE_ONEDNN_OPTS": "1",
+  "TF_ENABLE_ONEDNN_OPTS": "0",
   "TF_CPP_MIN_LOG_LEVEL": "2",
   "OPENBLAS_NUM_THREADS": "1",  # Roles share the machine's cores.
   "PYTHONUNBUFFERED": "1",

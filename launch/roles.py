@@ -47,7 +47,7 @@ def serve(process: RoleProcess, config: RunConfig, run: RunDirectory, port: int)
   Raises:
     UserError: the port is in use, or the checkpoint is not this run's.
   """
-  prepare_tensorflow(1)
+  prepare_tensorflow(1, sees_gpu=False)
   with ReplayServer(config, row_codec(config), run.run_id, run.replay_checkpoint, port) as server:
     print(f"Serving run {run.run_id} on port {server.address.rpartition(':')[2]}.", flush=True)
     status = Keeper(server, run.path).run(process.stop)
@@ -119,7 +119,7 @@ def act(process: RoleProcess, address: str, index: int) -> None:
     UserError: no server, no such environment here, or one that produces what cannot be stored.
     ServerLost: the server does not answer.
   """
-  prepare_tensorflow(1)
+  prepare_tensorflow(1, sees_gpu=False)
   connection, manifest = join(address, process.stop)
   seed = derive_seed(manifest.config.seed, "actor", index)
   worker = RolloutWorker(connection, manifest, process.name, index, seed, process.stop)
@@ -137,7 +137,7 @@ def evaluate(process: RoleProcess, address: str, run: RunDirectory | None = None
     UserError: no server, or no such environment here.
     ServerLost: the server does not answer.
   """
-  prepare_tensorflow(1)
+  prepare_tensorflow(1, sees_gpu=False)
   connection, manifest = join(address, process.stop)
   seed = derive_seed(manifest.config.seed, "evaluator")
   policies = run.checkpoints / "policy" if run is not None else None
@@ -149,20 +149,23 @@ def evaluate(process: RoleProcess, address: str, run: RunDirectory | None = None
     evaluator.run()
 
 
-def prepare_tensorflow(threads: int) -> None:
+def prepare_tensorflow(threads: int, sees_gpu: bool = True) -> None:
   """Settings that TensorFlow takes before its first operation only.
 
   Args:
     threads: of an operation: roles share the machine's cores, and small networks gain nothing from more than one.
+    sees_gpu: whether TensorFlow may use GPUs; only who learns needs them, and each process that does takes memory there.
   """
-  if os.environ.get("CUDA_VISIBLE_DEVICES") != "-1" and not gpu.load_driver().problem:
+  if sees_gpu and os.environ.get("CUDA_VISIBLE_DEVICES") != "-1" and not gpu.load_driver().problem:
     gpu.load_libraries()
   try:
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     # Two would hand the small operations of an update to and fro, for nearly twice the CPU time.
     tf.config.threading.set_inter_op_parallelism_threads(1)
+    if not sees_gpu:
+      tf.config.set_visible_devices([], "GPU")  # An environment may still use them, in another library.
     # Else it takes all of a GPU's memory at once, which others may be using.
-    for device in tf.config.list_physical_devices("GPU"):
+    for device in tf.config.get_visible_devices("GPU"):
       tf.config.experimental.set_memory_growth(device, True)
   except RuntimeError:
     pass  # TensorFlow has begun to run in this process, as in a notebook: its settings stand.

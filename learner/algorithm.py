@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 
 from configs import RunConfig
+from learner.adam import Adam
 from learner.cagrad import conflict_averse, row_products
 from learner.normalization import RunningMoments
 from networks import PolicyModule, Trace
@@ -41,6 +42,10 @@ class Algorithm(abc.ABC):
     if policy.features.normalization is not None:
       self._moments = RunningMoments(policy.features.normalization)
       self.checkpointed["moments"] = self._moments
+    self._compiled = self._update_packed
+    # On a GPU, XLA would need the CUDA compiler besides the libraries.
+    if self._config.jit_compile and "GPU" not in policy.trainable_variables[0].device:
+      self._compiled = tf.function(self._update_packed, jit_compile=True)
 
   @tf.function
   def update_block(
@@ -62,10 +67,19 @@ class Algorithm(abc.ABC):
     td_errors = tf.TensorArray(tf.float32, updates)
     self._measure(rows, tables)
     for index in tf.range(updates):
-      values, errors = self._update_packed(rows[index], weights[index], tables[index], cagrad)
+      values, errors = self._compiled(rows[index], weights[index], tables[index], cagrad)
       metrics = metrics.write(index, values)
       td_errors = td_errors.write(index, errors)
     return metrics.stack(), td_errors.stack()
+
+  def is_finite(self) -> bool:
+    """Whether every number is that a checkpoint would hold."""
+    parts = self.checkpointed.values()
+    modules = [part for part in parts if isinstance(part, tf.Module)]
+    variables = [part for part in parts if isinstance(part, tf.Variable)]
+    variables += [variable for module in modules for variable in module.variables]
+    finite = [tf.reduce_all(tf.math.is_finite(variable)) for variable in variables if variable.dtype.is_floating]
+    return bool(tf.reduce_all(finite))
 
   @tf.autograph.experimental.do_not_convert
   def _measure(self, rows: tf.Tensor, tables: tf.Tensor) -> None:
@@ -105,27 +119,27 @@ class Algorithm(abc.ABC):
     """For the forward pass under the tape, where it is to be traced."""
     return [] if self._config.cagrad.in_use else None
 
-  def _gradients(
+  def _apply(
     self,
+    adam: Adam,
     tape: tf.GradientTape,
     trace: Trace | None,
     row_losses: tf.Tensor,
     tables: tf.Tensor,
     cagrad: tf.Tensor,
-    variables: Sequence[tf.Variable],
-  ) -> list[tf.Tensor]:
-    """Of the mean of the rows' losses, or the conflict-averse direction.
+  ) -> None:
+    """A step of the value networks against the mean of the rows' losses, or in the conflict-averse direction.
 
     Args:
+      adam: of the value networks.
       tape: under which the losses were made.
       trace: of the value networks' forward pass that they were made from.
       row_losses: float32 [batch].
       tables: int64 [batch].
       cagrad: float32 ().
-      variables: of the value networks.
     """
     if trace is None:
-      weights = tf.ones_like(row_losses) / tf.cast(tf.size(row_losses), tf.float32)
+      weights = tf.ones_like(row_losses) * (adam.loss_scale / tf.cast(tf.size(row_losses), tf.float32))
     else:
       slopes = tape.gradient(row_losses, [outputs for _, outputs in trace])
       # Row i belongs to table `tables[i]` alone, of whose rows' mean it is a share.
@@ -136,8 +150,7 @@ class Algorithm(abc.ABC):
       gram = tf.matmul(means, tf.matmul(products, means), transpose_a=True)
       mixture = conflict_averse(gram, counts / tf.reduce_sum(counts), tf.cast(cagrad, tf.float64))
       weights = tf.cast(tf.linalg.matvec(means, mixture), tf.float32)
-    gradients: list[tf.Tensor] = tape.gradient(row_losses, variables, output_gradients=weights)
-    return gradients
+    adam.apply(tape.gradient(row_losses, adam.parameters, output_gradients=weights))
 
 
 def follow(targets: Sequence[tf.Variable], online: Sequence[tf.Variable], rate: float) -> None:

@@ -33,8 +33,10 @@ class DoubleDqn(Algorithm):
     self.policy = make_q_network(config, spec, seed)
     self._target = make_q_network(config, spec, seed)
     learner = config.learner
-    self._adam = Adam(self.policy.trainable_variables, learner.learning_rate, learner.max_gradient_norm)
-    super().__init__(config, codec, self.policy, target=self._target, optimizer=self._adam.optimizer)
+    self._adam = Adam(
+      self.policy.trainable_variables, learner.learning_rate, learner.max_gradient_norm, learner.mixed_precision
+    )
+    super().__init__(config, codec, self.policy, target=self._target, adam=self._adam)
 
   def _update(
     self, batch: Mapping[str, tf.Tensor], weights: tf.Tensor, tables: tf.Tensor, cagrad: tf.Tensor
@@ -49,8 +51,7 @@ class DoubleDqn(Algorithm):
         q_tm1, batch["action"], batch["reward"], self._config.discount * batch["discount"], q_t_value, q_t_selector
       )
       row_losses = 0.5 * weights * tf.square(td_error)
-    variables = self.policy.trainable_variables
-    self._adam.apply(self._gradients(tape, trace, row_losses, tables, cagrad, variables))
-    follow(self._target.trainable_variables, variables, self._config.target_update_rate)
+    self._apply(self._adam, tape, trace, row_losses, tables, cagrad)
+    follow(self._target.trainable_variables, self.policy.trainable_variables, self._config.target_update_rate)
     taken = tf.gather(q_tm1, batch["action"], batch_dims=1)
     return {"loss": tf.reduce_mean(row_losses), "mean_q": tf.reduce_mean(taken)}, td_error

@@ -205,9 +205,11 @@ class Learner(core.Learner):
     """Writes networks, optimiser and counters, and the policy alone beside them.
 
     Raises:
-      UserError: the weights are no longer finite; nothing was written.
+      UserError: a network is no longer finite; nothing was written.
     """
     snapshot = self._snapshot(self.policy_version)
+    if not self._algorithm.is_finite():
+      raise self._diverged("networks are")
     self._counters["gradient_steps"].assign(self.gradient_steps)
     self._counters["policy_version"].assign(self.policy_version)
     self._counters["priorities"].assign(self._priorities.largest)

@@ -1,5 +1,7 @@
 """Losses: pure functions of arrays."""
 
+from collections.abc import Sequence
+
 import tensorflow as tf
 
 
@@ -96,7 +98,7 @@ def quantile_huber(quantiles: tf.Tensor, targets: tf.Tensor, kappa: float) -> tf
   return tf.reduce_sum(tf.reduce_mean(sides * huber, axis=-1), axis=-1) / kappa
 
 
-def l2(variables: list[tf.Variable], weight: float) -> tf.Tensor:
+def l2(variables: Sequence[tf.Variable], weight: float) -> tf.Tensor:
   """`weight` times the sum of the squares of all weights but the biases, float32 ()."""
   if not weight:
     return tf.zeros(())

@@ -7,16 +7,16 @@ import tensorflow as tf
 from acme import specs
 
 from configs import RunConfig
+from learner.actor_critic import ActorCritic
 from learner.adam import Adam
-from learner.algorithm import Algorithm, follow
-from learner.losses import l2, lesser_distribution, quantile_huber, soft_value, td_errors
-from networks import GaussianPolicy, StackedMlp, Trace, make_critics, make_gaussian_policy, squash
+from learner.losses import lesser_distribution, quantile_huber, soft_value, td_errors
+from networks import GaussianPolicy, make_gaussian_policy, squash
 from replay_server.codec import RowCodec
 
 Metrics = Mapping[str, tf.Tensor]
 
 
-class SoftActorCritic(Algorithm):
+class SoftActorCritic(ActorCritic):
   """SAC with twin critics and a temperature that is learned or fixed (Haarnoja et al., 2018; Wurman et al., 2022 for QR-SAC).
 
   Each update takes one step of the critics, then one of the policy against them, one of the temperature, and one of the
@@ -40,29 +40,19 @@ class SoftActorCritic(Algorithm):
     """
     learner = config.learner
     self._sac = learner.sac
-    self._quantiles = learner.sac.quantiles if learner.algorithm == "qr_sac" else None
-    self.policy = make_gaussian_policy(config, spec, seed)
-    self._critics = make_critics(config, spec, self._quantiles or 1, seed + 1)
-    self._targets = make_critics(config, spec, self._quantiles or 1, seed + 1)
-    self._log_temperature = tf.Variable(float(np.log(self._sac.temperature)), name="log_temperature")
     dimensions = int(spec.actions.shape[0])
     self._target_entropy = -float(dimensions) if self._sac.target_entropy is None else self._sac.target_entropy
-    self._noise = tf.random.Generator.from_seed(seed)
-    norm, policy_rate = learner.max_gradient_norm, learner.policy_learning_rate or learner.learning_rate
-    self._critics_adam = Adam(self._critics.trainable_variables, learner.learning_rate, norm)
-    self._policy_adam = Adam(self.policy.trainable_variables, policy_rate, norm)
-    self._temperature_adam = Adam([self._log_temperature], policy_rate)
+    self._log_temperature = tf.Variable(float(np.log(self._sac.temperature)), name="log_temperature")
+    self._temperature_adam = Adam([self._log_temperature], learner.policy_learning_rate or learner.learning_rate)
     super().__init__(
       config,
       codec,
-      self.policy,
-      critics=self._critics,
-      targets=self._targets,
+      spec,
+      seed,
+      make_gaussian_policy(config, spec, seed),
+      self._sac.quantiles if learner.algorithm == "qr_sac" else None,
       log_temperature=self._log_temperature,
-      noise=self._noise,
-      critics_optimizer=self._critics_adam.optimizer,
-      policy_optimizer=self._policy_adam.optimizer,
-      temperature_optimizer=self._temperature_adam.optimizer,
+      temperature_adam=self._temperature_adam,
     )
 
   def _update(
@@ -89,13 +79,12 @@ class SoftActorCritic(Algorithm):
         critic_losses = quantile_huber(values, targets, self._sac.kappa)
         td_error = tf.reduce_mean(targets, axis=-1) - tf.reduce_mean(values, axis=(0, 2))
       row_losses = weights * tf.reduce_sum(critic_losses, axis=0)
-    variables = self._critics.trainable_variables
-    self._critics_adam.apply(self._gradients(tape, trace, row_losses, tables, cagrad, variables))
+    self._apply(self._critics_adam, tape, trace, row_losses, tables, cagrad)
 
-    policy_loss, entropy = self._improve_policy(features, temperature)
+    policy_loss, entropy = self._improve(lambda: self._policy_loss(features, temperature))
     if self._sac.learn_temperature:
       self._temperature_adam.apply([entropy - self._target_entropy])
-    follow(self._targets.trainable_variables, variables, self._config.target_update_rate)
+    self._follow_critics()
     metrics = {
       "loss": tf.reduce_mean(row_losses),
       "mean_q": tf.reduce_mean(values),
@@ -105,27 +94,14 @@ class SoftActorCritic(Algorithm):
     }
     return metrics, td_error
 
-  def _improve_policy(self, features: tf.Tensor, temperature: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """A step of the policy; returns its loss and its entropy, float32 () each."""
-    variables = self.policy.trainable_variables
-    with tf.GradientTape(watch_accessed_variables=False) as tape:
-      tape.watch(variables)
-      actions, log_probs = self._draw(features)
-      values = self._values(self._critics, features, actions)
-      if self._quantiles is not None:
-        values = tf.reduce_mean(values, axis=-1)
-      loss = -tf.reduce_mean(soft_value(values, log_probs, temperature))
-      objective = loss + l2(variables, self._config.policy_l2)
-    self._policy_adam.apply(tape.gradient(objective, variables))
-    return loss, -tf.reduce_mean(log_probs)
+  def _policy_loss(self, features: tf.Tensor, temperature: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """The policy's loss and its entropy, float32 () each."""
+    actions, log_probs = self._draw(features)
+    values = self._values(self._critics, features, actions)
+    if self._quantiles is not None:
+      values = tf.reduce_mean(values, axis=-1)
+    return -tf.reduce_mean(soft_value(values, log_probs, temperature)), -tf.reduce_mean(log_probs)
 
   def _draw(self, features: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     mean, log_std = self.policy(features, is_training=True)
     return squash(mean, log_std, self._noise.normal(tf.shape(mean)))
-
-  def _values(
-    self, critics: StackedMlp, features: tf.Tensor, actions: tf.Tensor, trace: Trace | None = None
-  ) -> tf.Tensor:
-    """Of each critic: float32 [2, B], or [2, B, quantiles]."""
-    outputs = critics(tf.concat([features, actions], axis=-1), trace)
-    return outputs[..., 0] if self._quantiles is None else outputs

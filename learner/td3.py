@@ -6,14 +6,14 @@ import tensorflow as tf
 from acme import specs
 
 from configs import RunConfig
-from learner.adam import Adam
-from learner.algorithm import Algorithm, follow
-from learner.losses import l2, td_errors
-from networks import DeterministicPolicy, StackedMlp, Trace, make_critics, make_deterministic_policy
+from learner.actor_critic import ActorCritic
+from learner.algorithm import follow
+from learner.losses import td_errors
+from networks import DeterministicPolicy, make_deterministic_policy
 from replay_server.codec import RowCodec
 
 
-class Td3(Algorithm):
+class Td3(ActorCritic):
   """TD3: twin critics, target policy smoothing, and a policy that moves at every other update (Fujimoto et al., 2018)."""
 
   policy: DeterministicPolicy
@@ -31,44 +31,25 @@ class Td3(Algorithm):
     Raises:
       UserError: the algorithm cannot act in such an environment.
     """
-    learner = config.learner
-    self._td3 = learner.td3
-    self.policy = make_deterministic_policy(config, spec, seed)
+    self._td3 = config.learner.td3
     self._target_policy = make_deterministic_policy(config, spec, seed)
-    self._critics = make_critics(config, spec, 1, seed + 1)
-    self._targets = make_critics(config, spec, 1, seed + 1)
-    self._noise = tf.random.Generator.from_seed(seed)
     self._steps = tf.Variable(0, dtype=tf.int64, name="steps")
     self._policy_loss = tf.Variable(0.0, name="policy_loss")
-    norm, policy_rate = learner.max_gradient_norm, learner.policy_learning_rate or learner.learning_rate
-    self._critics_adam = Adam(self._critics.trainable_variables, learner.learning_rate, norm)
-    self._policy_adam = Adam(self.policy.trainable_variables, policy_rate, norm)
-    super().__init__(
-      config,
-      codec,
-      self.policy,
-      target_policy=self._target_policy,
-      critics=self._critics,
-      targets=self._targets,
-      noise=self._noise,
-      steps=self._steps,
-      critics_optimizer=self._critics_adam.optimizer,
-      policy_optimizer=self._policy_adam.optimizer,
-    )
+    policy = make_deterministic_policy(config, spec, seed)
+    super().__init__(config, codec, spec, seed, policy, target_policy=self._target_policy, steps=self._steps)
 
   def _update(
     self, batch: Mapping[str, tf.Tensor], weights: tf.Tensor, tables: tf.Tensor, cagrad: tf.Tensor
   ) -> tuple[Mapping[str, tf.Tensor], tf.Tensor]:
     features = self.policy.features(batch["observation"])
     next_features = self.policy.features(batch["next_observation"])
-    next_value = tf.reduce_min(_values(self._targets, next_features, self._smoothed(next_features)), axis=0)
+    next_value = tf.reduce_min(self._values(self._targets, next_features, self._smoothed(next_features)), axis=0)
     trace = self._trace()
     with self._tape() as tape:
-      values = _values(self._critics, features, batch["action"], trace)
+      values = self._values(self._critics, features, batch["action"], trace)
       errors = td_errors(values, batch["reward"], self._config.discount * batch["discount"], next_value)
       row_losses = weights * tf.reduce_sum(0.5 * tf.square(errors), axis=0)
-    variables = self._critics.trainable_variables
-    self._critics_adam.apply(self._gradients(tape, trace, row_losses, tables, cagrad, variables))
+    self._apply(self._critics_adam, tape, trace, row_losses, tables, cagrad)
     self._steps.assign_add(1)
     tf.cond(self._steps % self._td3.policy_period == 0, lambda: self._improve_policy(features), tf.no_op)
     metrics = {
@@ -87,19 +68,13 @@ class Td3(Algorithm):
 
   def _improve_policy(self, features: tf.Tensor) -> tf.Operation:
     """A step of the policy, and of all target networks."""
-    variables = self.policy.trainable_variables
-    with tf.GradientTape(watch_accessed_variables=False) as tape:
-      tape.watch(variables)
-      loss = -tf.reduce_mean(_values(self._critics, features, self.policy(features))[0])
-      objective = loss + l2(variables, self._config.policy_l2)
-    self._policy_adam.apply(tape.gradient(objective, variables))
+
+    def policy_loss() -> tuple[tf.Tensor, tf.Tensor]:
+      values = self._values(self._critics, features, self.policy(features))[0]
+      return -tf.reduce_mean(values), tf.zeros(())
+
+    loss, _ = self._improve(policy_loss)
     self._policy_loss.assign(loss)
-    rate = self._config.target_update_rate
-    follow(self._target_policy.trainable_variables, variables, rate)
-    follow(self._targets.trainable_variables, self._critics.trainable_variables, rate)
+    follow(self._target_policy.trainable_variables, self.policy.trainable_variables, self._config.target_update_rate)
+    self._follow_critics()
     return tf.no_op()
-
-
-def _values(critics: StackedMlp, features: tf.Tensor, actions: tf.Tensor, trace: Trace | None = None) -> tf.Tensor:
-  """Of each critic: float32 [2, B]."""
-  return critics(tf.concat([features, actions], axis=-1), trace)[..., 0]

@@ -101,7 +101,7 @@ class ActingGaussianPolicy:
     """Actions drawn from the policy: float32 [B, A]."""
     outputs = self._mlp(self._features(observations))
     mean, log_std = outputs[:, : self._num_dimensions], outputs[:, self._num_dimensions :]
-    std = np.exp(np.clip(log_std, *LOG_STD_RANGE))
+    std = np.exp(_clip(log_std, *LOG_STD_RANGE))
     return np.tanh(mean + std * rng.standard_normal(mean.shape, np.float32))
 
 
@@ -141,7 +141,13 @@ class ActingDeterministicPolicy:
     """The policy's actions with noise, cut off at -1 and 1: float32 [B, A]."""
     actions = self.best(observations)
     actions += self._noise * rng.standard_normal(actions.shape, np.float32)
-    return np.clip(actions, -1, 1, out=actions)
+    return _clip(actions, -1.0, 1.0)
+
+
+def _clip(values: Floats, low: float, high: float) -> Floats:
+  # A quarter of what np.clip takes for so few numbers.
+  clipped: Floats = np.minimum(np.maximum(values, np.float32(low)), np.float32(high))
+  return clipped
 
 
 class _Features:
@@ -156,7 +162,7 @@ class _Features:
     if self._normalization is None:
       return flat
     scale, shift = self._normalization
-    return np.clip((flat - shift) * scale, *FEATURE_RANGE)
+    return _clip((flat - shift) * scale, *FEATURE_RANGE)
 
 
 class _Mlp:

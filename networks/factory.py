@@ -38,7 +38,13 @@ def make_q_network(config: RunConfig, spec: specs.EnvironmentSpec, seed: int | N
   inputs, actions = _sizes(config, spec)
   network = config.network
   return QNetwork(
-    inputs, actions, network.hidden_sizes, _or_random(seed), network.dueling, network.normalize_observations
+    inputs,
+    actions,
+    network.hidden_sizes,
+    _or_random(seed),
+    network.dueling,
+    network.normalize_observations,
+    config.learner.mixed_precision,
   )
 
 
@@ -47,7 +53,13 @@ def make_gaussian_policy(config: RunConfig, spec: specs.EnvironmentSpec, seed: i
   inputs, dimensions = _sizes(config, spec)
   network = config.network
   return GaussianPolicy(
-    inputs, dimensions, network.hidden_sizes, _or_random(seed), network.policy_dropout, network.normalize_observations
+    inputs,
+    dimensions,
+    network.hidden_sizes,
+    _or_random(seed),
+    network.policy_dropout,
+    network.normalize_observations,
+    config.learner.mixed_precision,
   )
 
 
@@ -57,7 +69,14 @@ def make_deterministic_policy(
   """TD3's network; arguments and errors are those of `make_policy`."""
   inputs, dimensions = _sizes(config, spec)
   network = config.network
-  return DeterministicPolicy(inputs, dimensions, network.hidden_sizes, _or_random(seed), network.normalize_observations)
+  return DeterministicPolicy(
+    inputs,
+    dimensions,
+    network.hidden_sizes,
+    _or_random(seed),
+    network.normalize_observations,
+    config.learner.mixed_precision,
+  )
 
 
 def make_acting_policy(config: RunConfig, spec: specs.EnvironmentSpec, vector: Floats) -> ActingPolicy:
@@ -99,7 +118,8 @@ def make_critics(config: RunConfig, spec: specs.EnvironmentSpec, outputs: int, s
     UserError: the algorithm cannot act in such an environment.
   """
   inputs, dimensions = _sizes(config, spec)
-  return StackedMlp(2, (inputs + dimensions, *config.network.hidden_sizes, outputs), seed)
+  sizes = (inputs + dimensions, *config.network.hidden_sizes, outputs)
+  return StackedMlp(2, sizes, seed, config.learner.mixed_precision)
 
 
 def _or_random(seed: int | None) -> int:

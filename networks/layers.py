@@ -67,20 +67,23 @@ class Features(snt.Module):
 class Mlp(snt.Module):
   """Linear layers with ReLUs between them: float32 [B, inputs] -> [B, outputs]."""
 
-  def __init__(self, sizes: Sequence[int], seed: int, dropout: float = 0.0):
+  def __init__(self, sizes: Sequence[int], seed: int, dropout: float = 0.0, mixed_precision: bool = False):
     """Makes the layers, with their variables.
 
     Args:
       sizes: inputs, units of each hidden layer, outputs.
       seed: of the initial weights; biases start at 0.
       dropout: share of every hidden layer's units that a call with `is_training` sets to 0.
+      mixed_precision: whether layers are computed in float16; weights and outputs stay float32.
     """
     super().__init__("mlp")
     self._dropout = dropout
+    self._dtype = _computed_in(mixed_precision)
     self._layers = [
       snt.Linear(size, w_init=FanIn((seed, index)), name=f"linear_{index}") for index, size in enumerate(sizes[1:])
     ]
-    self(tf.zeros((1, sizes[0])))
+    for layer, size in zip(self._layers, sizes, strict=False):
+      layer(tf.zeros((1, size)))  # Which makes its variables.
 
   def __call__(self, inputs: tf.Tensor, is_training: bool = False, trace: Trace | None = None) -> tf.Tensor:
     """The last layer's outputs; with dropout only where `is_training`. Layers are appended to `trace`."""
@@ -90,10 +93,10 @@ class Mlp(snt.Module):
         inputs = tf.nn.relu(outputs)
         if is_training and self._dropout:
           inputs = tf.nn.dropout(inputs, self._dropout)
-      outputs = layer(inputs)
+      outputs = _linear(inputs, layer.w, layer.b, self._dtype)
       if trace is not None:
         trace.append((inputs, outputs))
-    return outputs
+    return tf.cast(outputs, tf.float32)
 
 
 class StackedMlp(snt.Module):
@@ -102,15 +105,17 @@ class StackedMlp(snt.Module):
   Each layer is one product of matrices for all of them: half the operations of one network after another.
   """
 
-  def __init__(self, networks: int, sizes: Sequence[int], seed: int):
+  def __init__(self, networks: int, sizes: Sequence[int], seed: int, mixed_precision: bool = False):
     """Makes the layers, with their variables.
 
     Args:
       networks: N.
       sizes: inputs, units of each hidden layer, outputs.
       seed: of the initial weights, which differ from network to network; biases start at 0.
+      mixed_precision: whether layers are computed in float16; weights and outputs stay float32.
     """
     super().__init__("stacked_mlp")
+    self._dtype = _computed_in(mixed_precision)
     self._weights = []
     self._biases = []
     for index, shape in enumerate(itertools.pairwise(sizes)):
@@ -124,7 +129,15 @@ class StackedMlp(snt.Module):
     for index, (weights, bias) in enumerate(zip(self._weights, self._biases, strict=True)):
       if index:
         hidden = tf.nn.relu(outputs)
-      outputs = tf.matmul(hidden, weights) + bias
+      outputs = _linear(hidden, weights, bias, self._dtype)
       if trace is not None:
         trace.append((hidden, outputs))
-    return outputs
+    return tf.cast(outputs, tf.float32)
+
+
+def _computed_in(mixed_precision: bool) -> tf.DType:
+  return tf.float16 if mixed_precision else tf.float32
+
+
+def _linear(inputs: tf.Tensor, weights: tf.Tensor, bias: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+  return tf.matmul(tf.cast(inputs, dtype), tf.cast(weights, dtype)) + tf.cast(bias, dtype)

@@ -20,7 +20,14 @@ class GaussianPolicy(snt.Module):
   """
 
   def __init__(
-    self, inputs: int, num_dimensions: int, hidden_sizes: Sequence[int], seed: int, dropout: float, normalized: bool
+    self,
+    inputs: int,
+    num_dimensions: int,
+    hidden_sizes: Sequence[int],
+    seed: int,
+    dropout: float,
+    normalized: bool,
+    mixed_precision: bool = False,
   ):
     """Makes the layers, with their variables.
 
@@ -31,10 +38,11 @@ class GaussianPolicy(snt.Module):
       seed: of the initial weights.
       dropout: share of the hidden units that are set to 0 in training (SSET, Appendix A.3: .1).
       normalized: whether observations are normalised.
+      mixed_precision: whether layers are computed in float16.
     """
     super().__init__("gaussian_policy")
     self.features = Features(inputs, normalized)
-    self._mlp = Mlp((inputs, *hidden_sizes, 2 * num_dimensions), seed, dropout)
+    self._mlp = Mlp((inputs, *hidden_sizes, 2 * num_dimensions), seed, dropout, mixed_precision)
 
   def __call__(self, features: tf.Tensor, is_training: bool = False) -> tuple[tf.Tensor, tf.Tensor]:
     """Mean and log of the deviation; with dropout only where `is_training`."""
@@ -53,7 +61,15 @@ class DeterministicPolicy(snt.Module):
     features: of its observations.
   """
 
-  def __init__(self, inputs: int, num_dimensions: int, hidden_sizes: Sequence[int], seed: int, normalized: bool):
+  def __init__(
+    self,
+    inputs: int,
+    num_dimensions: int,
+    hidden_sizes: Sequence[int],
+    seed: int,
+    normalized: bool,
+    mixed_precision: bool = False,
+  ):
     """Makes the layers, with their variables.
 
     Args:
@@ -62,10 +78,11 @@ class DeterministicPolicy(snt.Module):
       hidden_sizes: units of each hidden layer; they are ReLUs.
       seed: of the initial weights.
       normalized: whether observations are normalised.
+      mixed_precision: whether layers are computed in float16.
     """
     super().__init__("deterministic_policy")
     self.features = Features(inputs, normalized)
-    self._mlp = Mlp((inputs, *hidden_sizes, num_dimensions), seed)
+    self._mlp = Mlp((inputs, *hidden_sizes, num_dimensions), seed, mixed_precision=mixed_precision)
 
   def __call__(self, features: tf.Tensor) -> tf.Tensor:
     """The actions."""

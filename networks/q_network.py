@@ -19,7 +19,14 @@ class QNetwork(snt.Module):
   """
 
   def __init__(
-    self, inputs: int, num_actions: int, hidden_sizes: Sequence[int], seed: int, dueling: bool, normalized: bool
+    self,
+    inputs: int,
+    num_actions: int,
+    hidden_sizes: Sequence[int],
+    seed: int,
+    dueling: bool,
+    normalized: bool,
+    mixed_precision: bool = False,
   ):
     """Makes the layers, with their variables.
 
@@ -30,17 +37,18 @@ class QNetwork(snt.Module):
       seed: of the initial weights; biases start at 0.
       dueling: whether the last hidden layer is there twice, once for each stream; then there must be one.
       normalized: whether observations are normalised.
+      mixed_precision: whether layers are computed in float16.
     """
     super().__init__("q_network")
     self.features = Features(inputs, normalized)
     self._dueling = dueling
     if not dueling:
-      self._values = Mlp((inputs, *hidden_sizes, num_actions), seed)
+      self._values = Mlp((inputs, *hidden_sizes, num_actions), seed, mixed_precision=mixed_precision)
       return
     *shared, last = (inputs, *hidden_sizes)
-    self._shared = Mlp(shared, seed) if len(shared) > 1 else None
-    self._state_value = Mlp((shared[-1], last, 1), seed + 1)
-    self._advantages = Mlp((shared[-1], last, num_actions), seed + 2)
+    self._shared = Mlp(shared, seed, mixed_precision=mixed_precision) if len(shared) > 1 else None
+    self._state_value = Mlp((shared[-1], last, 1), seed + 1, mixed_precision=mixed_precision)
+    self._advantages = Mlp((shared[-1], last, num_actions), seed + 2, mixed_precision=mixed_precision)
 
   def __call__(self, features: tf.Tensor, trace: Trace | None = None) -> tf.Tensor:
     """Q(s, .). Layers are appended to `trace`."""

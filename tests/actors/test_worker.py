@@ -145,6 +145,30 @@ def test_weights_are_fetched_at_the_start_of_an_episode_and_kept_through_it(
   assert set(worker._bank._users) == {slot.actor.version for slot in worker._slots}
 
 
+def test_weights_are_fetched_in_mid_episode_where_the_config_asks_for_it(
+  tmp_path: pathlib.Path, stop: threading.Event
+) -> None:
+  config = make_run(policy_period_steps=5, epsilon=0.0)
+  with serving(config, tmp_path, CODEC, inline=True) as server:
+    publisher = PolicyPublisher(server.connection)
+    worker = _worker(server, stop)
+    for version in range(1, 4 * TIME_LIMIT):
+      publisher.publish(snapshot(version))
+      worker.step()
+    worker.flush()
+    worker.close()
+    rows = drain(server.connection, "default", CODEC)
+  for episode in _episodes(rows):
+    first = int(episode[0]["policy_version"])
+    for row in episode:
+      # The version of the step at which it was fetched: 0, 5 and 10 of an episode.
+      assert int(row["policy_version"]) == first + 5 * (int(row["step"]) // 5)
+      network = make_acting_q_network(config, SPEC, snapshot(int(row["policy_version"])).weights)
+      assert int(row["action"]) == network.best(row["observation"][None])[0]
+  assert max(int(row["step"]) for row in rows) >= 5
+  assert list(worker._bank._users) == [worker._slots[0].actor.version]
+
+
 def test_a_greedy_worker_takes_the_actions_of_the_published_network(
   tmp_path: pathlib.Path, stop: threading.Event
 ) -> None:

@@ -29,12 +29,14 @@ class Filled:
     server: that runs.
     config: of its run.
     codec: of its rows.
+    spec: of the environment.
     stop: for whoever waits for it.
   """
 
   server: ReplayServer
   config: RunConfig
   codec: RowCodec
+  spec: specs.EnvironmentSpec
   stop: threading.Event
 
   def fill(self, table: str, steps: Sequence[int], **values: object) -> None:
@@ -97,10 +99,10 @@ def _serve(tmp_path: pathlib.Path) -> Iterator[Callable[[RunConfig], Filled]]:
   """Starts servers, which end with the test."""
   started: list[Filled] = []
 
-  def serve(config: RunConfig, run_id: str = "run") -> Filled:
-    codec = make_row_codec(SPEC)
+  def serve(config: RunConfig, run_id: str = "run", spec: specs.EnvironmentSpec = SPEC) -> Filled:
+    codec = make_row_codec(spec)
     server = ReplayServer(config, codec, run_id, tmp_path / f"replay_{len(started)}")
-    started.append(Filled(server, config, codec, threading.Event()))
+    started.append(Filled(server, config, codec, spec, threading.Event()))
     return started[-1]
 
   yield serve

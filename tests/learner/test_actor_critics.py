@@ -20,7 +20,8 @@ from configs import (
   TableSpec,
   Td3Config,
 )
-from configs.run import Algorithm as Name
+from configs.learning import Algorithm as Name
+from learner.actor_critic import ActorCritic
 from learner.algorithm import Algorithm
 from learner.algorithms import make_algorithm
 from networks import flatten_weights
@@ -347,6 +348,32 @@ def test_observations_are_normalised_by_the_moments_of_the_default_tables_rows(n
   features = algorithm.policy.features(seen).numpy()
   np.testing.assert_allclose(features.mean(axis=0), np.zeros(3), atol=1e-5)
   np.testing.assert_allclose(features.std(axis=0), np.ones(3), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+  ("name", "cagrad"), [*((name, CagradConfig()) for name in NAMES), ("sac", CagradConfig(coefficient=0.5))]
+)
+def test_compiled_updates_are_those_that_are_not(
+  name: Name, cagrad: CagradConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+  compiled, plain = (make(make_run(name, jit_compile=jit, cagrad=cagrad)) for jit in (True, False))
+  for algorithm in (compiled, plain):
+    # XLA makes other numbers from the same state of a generator.
+    assert isinstance(algorithm, ActorCritic)
+    monkeypatch.setattr(algorithm._noise, "normal", lambda shape: tf.fill(shape, 0.5))
+  rng = np.random.default_rng(6)
+  rows = np.stack([random_rows(rng) for _ in range(4)])
+  tables = np.sort(rng.integers(0, 2, rows.shape[:2]), axis=1)
+  (ours, our_errors), (theirs, their_errors) = (
+    update(algorithm, rows, None, tables, cagrad.coefficient) for algorithm in (compiled, plain)
+  )
+  np.testing.assert_allclose(our_errors, their_errors, rtol=2e-3, atol=2e-3)
+  for metric, value in theirs.items():
+    np.testing.assert_allclose(ours[metric], value, rtol=2e-3, atol=2e-3)
+  for part in ("policy", "critics", "targets"):
+    np.testing.assert_allclose(
+      flatten_weights(compiled.checkpointed[part]), flatten_weights(plain.checkpointed[part]), rtol=2e-3, atol=2e-3
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)

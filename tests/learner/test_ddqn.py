@@ -132,7 +132,7 @@ def test_several_updates_in_one_call_are_as_many_calls_of_one(spec) -> None:
     np.testing.assert_allclose(
       flatten_weights(together.checkpointed[name]), flatten_weights(alone.checkpointed[name]), rtol=1e-5, atol=1e-6
     )
-  assert int(together.checkpointed["optimizer"].step) == 7
+  assert int(together.checkpointed["adam"].steps) == 7
 
 
 def test_a_terminated_row_does_not_bootstrap_a_truncated_one_does_and_n_steps_discount_by_their_power(spec) -> None:

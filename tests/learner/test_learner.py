@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from acme import core
+from acme import core, specs
 
 from configs import TableSpec, UserError
 from learner.learner import Learner, choose_device
 from networks import flatten_weights
 from replay_server.policy import PolicySource, load_snapshot
+from tests.learner.conftest import SPEC
 
+CONTINUOUS_SPEC = SPEC._replace(actions=specs.BoundedArray((2,), np.float32, -1.0, 1.0, "action"))
 TABLES = (TableSpec("default", 0.5, min_size=4), TableSpec("done", 0.5, capacity=50))
 FIELDS = {"batch_size": 4, "updates_per_block": 2, "publish_period_updates": 6, "prefetch": False}
 
@@ -28,13 +30,13 @@ def _filled(make_config, serve) -> Any:
 
 
 @pytest.fixture(name="learn")
-def _learn(spec, tmp_path: pathlib.Path) -> Iterator[Callable[..., Learner]]:
+def _learn(tmp_path: pathlib.Path) -> Iterator[Callable[..., Learner]]:
   """Makes learners of a filled server; by default they share one directory."""
   made: list[Learner] = []
 
   def learn(filled: Any, directory: str = "checkpoints", seed: int = 0) -> Learner:
     server = filled.server
-    made.append(Learner(server.connection, server.manifest, spec, seed, filled.stop, tmp_path / directory))
+    made.append(Learner(server.connection, server.manifest, filled.spec, seed, filled.stop, tmp_path / directory))
     return made[-1]
 
   yield learn
@@ -52,13 +54,12 @@ def _files(directory: pathlib.Path) -> dict[str, bytes]:
 
 def _checkpointed(learner: Learner) -> dict[str, list[np.ndarray]]:
   parts = learner._algorithm.checkpointed
-  optimizer = parts["optimizer"]
-  return {
-    "policy": [variable.numpy() for variable in parts["policy"].variables],
-    "target": [variable.numpy() for variable in parts["target"].variables],
-    "moments": [variable.numpy() for variable in (*optimizer.m, *optimizer.v)],
-    "step": [optimizer.step.numpy()],
-  }
+  return {name: [variable.numpy() for variable in parts[name].variables] for name in ("policy", "target", "adam")}
+
+
+def _all_arrays(learner: Learner) -> list[np.ndarray]:
+  parts = learner._algorithm.checkpointed.values()
+  return [variable.numpy() for part in parts for variable in getattr(part, "variables", ())]
 
 
 def _break(learner: Learner) -> None:
@@ -109,7 +110,9 @@ def test_a_checkpoint_holds_networks_optimiser_and_counters(filled, learn) -> No
     learner.step()
   learner.close()
   saved = _checkpointed(learner)
-  assert np.abs(np.concatenate([moment.ravel() for moment in saved["moments"]])).max() > 0
+  # Its steps, and two moments of each weight and each bias.
+  assert len(saved["adam"]) == 1 + 2 * 4 + 4
+  assert [array for array in saved["adam"] if array.shape == ()] == [8]
   restored = learn(filled, seed=1)
   assert restored.gradient_steps == 8
   for name, arrays in _checkpointed(restored).items():
@@ -234,6 +237,38 @@ def test_a_loss_that_is_not_finite_names_the_tables_and_leaves_the_last_checkpoi
   for name, arrays in _checkpointed(restored).items():
     for ours, theirs in zip(arrays, good[name], strict=True):
       np.testing.assert_array_equal(ours, theirs, err_msg=name)
+
+
+@pytest.mark.parametrize("algorithm", ["sac", "qr_sac", "td3"])
+def test_so_does_a_loss_of_critics(make_config, serve, learn, tmp_path: pathlib.Path, algorithm: str) -> None:
+  filled = serve(make_config(TABLES, algorithm=algorithm, **FIELDS), spec=CONTINUOUS_SPEC)
+  filled.fill("default", range(10), action=np.array([0.5, -0.5], np.float32))
+  filled.fill("done", range(5), action=np.array([0.5, -0.5], np.float32))
+  learner = learn(filled)
+  learner.step()
+  learner.save()
+  good = [array.copy() for array in _all_arrays(learner)]
+  before = _files(tmp_path / "checkpoints")
+  filled.fill("done", range(20), action=np.array([0.5, -0.5], np.float32), reward=3e38)
+  sentence = r"The loss is not finite after \d+ gradient steps \(rows of the block: 4 of default, 4 of done\)"
+  with pytest.raises(UserError, match=sentence):
+    learner.run()
+  assert _files(tmp_path / "checkpoints") == before
+  for ours, theirs in zip(_all_arrays(learn(filled)), good, strict=True):
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_critics_that_are_not_finite_are_not_saved(make_config, serve, learn, tmp_path: pathlib.Path) -> None:
+  filled = serve(make_config(TABLES, algorithm="sac", **FIELDS), spec=CONTINUOUS_SPEC)
+  learner = learn(filled)
+  learner.save()
+  before = _files(tmp_path / "checkpoints")
+  # The policy is still a good one: it has not yet learned from them.
+  variable = learner._algorithm.checkpointed["critics"].variables[0]
+  variable.assign(variable * np.inf)
+  with pytest.raises(UserError, match="The networks are not finite after 0 gradient steps"):
+    learner.save()
+  assert _files(tmp_path / "checkpoints") == before
 
 
 @pytest.mark.parametrize("act", ["publish", "save", "close"])

@@ -8,7 +8,7 @@ import tensorflow as tf
 from acme import specs
 
 from configs import LearnerConfig, NetworkConfig, RunConfig, UserError
-from configs.run import Algorithm
+from configs.learning import Algorithm
 from networks import (
   flatten_weights,
   make_acting_policy,

@@ -1,0 +1,107 @@
+"""SAC: updates through the server against updates on a fixed batch, and a worker's steps against the environment's own."""
+
+import contextlib
+import dataclasses
+import threading
+import time
+from collections.abc import Mapping
+
+import gymnasium
+import numpy as np
+
+from actors.worker import RolloutWorker
+from benchmarks import learner, server, workload
+from benchmarks.measure import Figure, Ratio, Report, interleave
+from configs import RunConfig, mujoco
+from environments import make_environment_spec, make_event_environment
+from networks import flatten_weights, make_policy
+from replay_server.layout import make_row_codec
+from replay_server.policy import PolicyPublisher, PolicySnapshot
+
+_WORLD = "HalfCheetah"
+
+
+def run(runs: int, quick: bool) -> Report:
+  """SAC with HalfCheetah's four tables, all prioritised, in two sizes; and a worker in HalfCheetah."""
+  seconds = 0.2 if quick else 2.0
+  small = _prioritized(mujoco.get_config(_WORLD), 1_000 if quick else 20_000)
+  large = _prioritized(mujoco.get_large_config(), 1_000 if quick else 20_000)
+  network = dataclasses.replace(
+    large.network, hidden_sizes=(64,) * 4 if quick else large.network.hidden_sizes, policy_dropout=0.0
+  )
+  # As the small one, so that size alone is compared; a call of one update takes seconds on a CPU.
+  large_learner = dataclasses.replace(large.learner, algorithm="sac", updates_per_block=1, publish_period_updates=10)
+  large = dataclasses.replace(large, network=network, learner=large_learner)
+  spec = workload.make_spec()
+  figures, ratios = [], []
+  for config in (small, large):
+    layers = config.network.hidden_sizes
+    name = f"SAC {len(layers)} x {layers[0]}, batch {config.learner.batch_size}, "
+    ours, theirs = learner.through_the_server(config, spec, seconds, runs, name=name)
+    figures += [ours, theirs]
+    ratios.append(Ratio.of(f"{name}through the server / on a fixed batch", ours, theirs, required=0.85, aim=0.95))
+  worker, alone = _steps(small, runs, quick)
+  return Report(
+    "continuous",
+    (
+      f"{_WORLD}'s observations, actions and four tables, all of them prioritised, on the CPU: SAC as its presets have it, "
+      "prefetching; the learner also updates priorities and publishes its weights.",
+      f"A worker steps one {_WORLD}-v5 with a policy of 2 x 256 units, into a server process; against gymnasium's environment "
+      "alone, under random actions.",
+    ),
+    (*figures, worker, alone),
+    (*ratios, Ratio.of("a worker / the environment alone", worker, alone, aim=0.5)),
+  )
+
+
+def _prioritized(config: RunConfig, capacity: int) -> RunConfig:
+  """With priorities in every table, which hold `capacity` transitions together, and nothing that holds a side back."""
+  replay = config.replay
+  default, *events = (dataclasses.replace(table, selector="prioritized", min_size=1) for table in replay.all_tables)
+  return dataclasses.replace(
+    config,
+    replay=dataclasses.replace(
+      replay, capacity=capacity, default=default, tables=tuple(events), environment_steps_per_update=None
+    ),
+    actor=dataclasses.replace(config.actor, random_steps=0),
+    learner=dataclasses.replace(config.learner, device="CPU:0"),
+  )
+
+
+def _steps(config: RunConfig, runs: int, quick: bool) -> tuple[Figure, Figure]:
+  """Environment steps per second of a worker, and of the environment that it steps."""
+  steps = 200 if quick else 4_000
+  environment = make_event_environment(config)
+  spec = make_environment_spec(environment)
+  environment.close()
+  manifest = workload.make_manifest(config, make_row_codec(spec))
+  with contextlib.ExitStack() as stack:
+    process = stack.enter_context(server.ServerProcess(manifest))
+    weights = flatten_weights(make_policy(config, spec, seed=0))
+    priorities = (1.0,) * len(config.replay.all_tables)
+    PolicyPublisher(process.connection).publish(PolicySnapshot(1, 1, weights, priorities))
+    worker = RolloutWorker(process.connection, manifest, "actor_0", 0, 0, threading.Event())
+    stack.callback(worker.close)
+    alone = gymnasium.make(f"{_WORLD}-v5")
+    stack.callback(alone.close)
+    actions = np.random.default_rng(0).uniform(-1, 1, (steps, workload.ACTION_SIZE)).astype(np.float32)
+
+    def collect() -> Mapping[str, float]:
+      began = time.perf_counter()
+      for _ in range(steps):
+        worker.step()
+      worker.flush()
+      return {"steps": steps / (time.perf_counter() - began)}
+
+    def step_alone() -> Mapping[str, float]:
+      began = time.perf_counter()
+      alone.reset(seed=0)
+      for action in actions:
+        *_, terminated, truncated, _ = alone.step(action)
+        if terminated or truncated:
+          alone.reset()
+      return {"steps": steps / (time.perf_counter() - began)}
+
+    measured = interleave({"a worker": collect, "the environment alone": step_alone}, runs)
+  ours, theirs = (Figure(f"{_WORLD}, {what}", "steps/s", values["steps"]) for what, values in measured.items())
+  return ours, theirs
