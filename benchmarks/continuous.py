@@ -24,8 +24,8 @@ _WORLD = "HalfCheetah"
 def run(runs: int, quick: bool) -> Report:
   """SAC with HalfCheetah's four tables, all prioritised, in two sizes; and a worker in HalfCheetah."""
   seconds = 0.2 if quick else 2.0
-  small = _prioritized(mujoco.get_config(_WORLD), 1_000 if quick else 20_000)
-  large = _prioritized(mujoco.get_large_config(), 1_000 if quick else 20_000)
+  small = _prioritized(mujoco.get_config(_WORLD), 2_000 if quick else 20_000)
+  large = _prioritized(mujoco.get_large_config(), 2_000 if quick else 20_000)
   network = dataclasses.replace(
     large.network, hidden_sizes=(64,) * 4 if quick else large.network.hidden_sizes, policy_dropout=0.0
   )
