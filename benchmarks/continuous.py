@@ -24,8 +24,8 @@ _WORLD = "HalfCheetah"
 def run(runs: int, quick: bool) -> Report:
   """SAC with HalfCheetah's four tables, all prioritised, in two sizes; and a worker in HalfCheetah."""
   seconds = 0.2 if quick else 2.0
-  small = _prioritized(mujoco.get_config(_WORLD), 2_000 if quick else 20_000)
-  large = _prioritized(mujoco.get_large_config(), 2_000 if quick else 20_000)
+  small = _prioritized(mujoco.get_config(_WORLD), quick)
+  large = _prioritized(mujoco.get_large_config(), quick)
   network = dataclasses.replace(
     large.network, hidden_sizes=(64,) * 4 if quick else large.network.hidden_sizes, policy_dropout=0.0
   )
@@ -54,8 +54,9 @@ def run(runs: int, quick: bool) -> Report:
   )
 
 
-def _prioritized(config: RunConfig, capacity: int) -> RunConfig:
-  """With priorities in every table, which hold `capacity` transitions together, and nothing that holds a side back."""
+def _prioritized(config: RunConfig, quick: bool) -> RunConfig:
+  """With priorities in every table and nothing that holds a side back."""
+  capacity = 2_000 if quick else 20_000
   replay = config.replay
   default, *events = (dataclasses.replace(table, selector="prioritized", min_size=1) for table in replay.all_tables)
   return dataclasses.replace(
@@ -64,7 +65,8 @@ def _prioritized(config: RunConfig, capacity: int) -> RunConfig:
       replay, capacity=capacity, default=default, tables=tuple(events), environment_steps_per_update=None
     ),
     actor=dataclasses.replace(config.actor, random_steps=0),
-    learner=dataclasses.replace(config.learner, device="CPU:0"),
+    # The smallest form shows that it works, for which it need not be compiled.
+    learner=dataclasses.replace(config.learner, device="CPU:0", jit_compile=config.learner.jit_compile and not quick),
   )
 
 
