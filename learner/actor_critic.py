@@ -73,11 +73,11 @@ class ActorCritic(Algorithm):
     outputs = critics(tf.concat([features, actions], axis=-1), trace)
     return outputs[..., 0] if self._quantiles is None else outputs
 
-  def _improve(self, policy_loss: Callable[[], tuple[tf.Tensor, tf.Tensor]]) -> tuple[tf.Tensor, tf.Tensor]:
+  def _improve(self, policy_loss: Callable[[], tuple[tf.Tensor, ...]]) -> tuple[tf.Tensor, ...]:
     """A step of the policy.
 
     Args:
-      policy_loss: makes its loss, and something else to know about it, float32 () each.
+      policy_loss: makes its loss, float32 (), and whatever else is to be known of it.
 
     Returns:
       What `policy_loss` made.

@@ -69,11 +69,10 @@ class Td3(ActorCritic):
   def _improve_policy(self, features: tf.Tensor) -> tf.Operation:
     """A step of the policy, and of all target networks."""
 
-    def policy_loss() -> tuple[tf.Tensor, tf.Tensor]:
-      values = self._values(self._critics, features, self.policy(features))[0]
-      return -tf.reduce_mean(values), tf.zeros(())
+    def policy_loss() -> tuple[tf.Tensor]:
+      return (-tf.reduce_mean(self._values(self._critics, features, self.policy(features))[0]),)
 
-    loss, _ = self._improve(policy_loss)
+    (loss,) = self._improve(policy_loss)
     self._policy_loss.assign(loss)
     follow(self._target_policy.trainable_variables, self.policy.trainable_variables, self._config.target_update_rate)
     self._follow_critics()

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from configs import NetworkConfig
 from networks.layers import FEATURE_RANGE
 from networks.policy_networks import LOG_STD_RANGE
 from networks.weights import Floats, split_vector
@@ -36,31 +37,26 @@ class ActingPolicy(Protocol):
 class ActingQNetwork:
   """`QNetwork`'s forward pass, and its greedy policy."""
 
-  def __init__(
-    self, inputs: int, num_actions: int, hidden_sizes: Sequence[int], dueling: bool, normalized: bool, vector: Floats
-  ):
+  def __init__(self, inputs: int, num_actions: int, network: NetworkConfig, vector: Floats):
     """Takes the weights that `flatten_weights` made.
 
     Args:
       inputs: numbers in one observation.
       num_actions: A.
-      hidden_sizes: of the network.
-      dueling: whether the network is.
-      normalized: whether observations are.
+      network: its hidden layers, and what else is said of it.
       vector: float32 [P].
 
     Raises:
       UserError: the vector has another length than such a network's weights.
     """
-    self._dueling = dueling
-    if not dueling:
-      values, self._features = _split(vector, [(inputs, *hidden_sizes, num_actions)], inputs, normalized)
-      (self._values,) = values
+    self._dueling = network.dueling
+    if not network.dueling:
+      (self._values,), self._features = _split(vector, [(inputs, *network.hidden_sizes, num_actions)], inputs, network)
       return
-    *shared, last = (inputs, *hidden_sizes)
+    *shared, last = (inputs, *network.hidden_sizes)
     # In the order of the attributes' names, which is that of a module's variables.
     streams = [(shared[-1], last, num_actions), shared, (shared[-1], last, 1)]
-    (self._advantages, self._shared, self._state_value), self._features = _split(vector, streams, inputs, normalized)
+    (self._advantages, self._shared, self._state_value), self._features = _split(vector, streams, inputs, network)
 
   def values(self, observations: Array) -> Floats:
     """Q(s, .): observations [B, ...] -> float32 [B, A]."""
@@ -84,13 +80,15 @@ class ActingQNetwork:
 class ActingGaussianPolicy:
   """`GaussianPolicy` without dropout."""
 
-  def __init__(self, inputs: int, num_dimensions: int, hidden_sizes: Sequence[int], normalized: bool, vector: Floats):
+  def __init__(self, inputs: int, num_dimensions: int, network: NetworkConfig, vector: Floats):
     """Takes the weights that `flatten_weights` made; the arguments are the network's.
 
     Raises:
       UserError: the vector has another length than such a network's weights.
     """
-    (self._mlp,), self._features = _split(vector, [(inputs, *hidden_sizes, 2 * num_dimensions)], inputs, normalized)
+    (self._mlp,), self._features = _split(
+      vector, [(inputs, *network.hidden_sizes, 2 * num_dimensions)], inputs, network
+    )
     self._num_dimensions = num_dimensions
 
   def best(self, observations: Array) -> Array:
@@ -108,29 +106,20 @@ class ActingGaussianPolicy:
 class ActingDeterministicPolicy:
   """`DeterministicPolicy`, with Gaussian noise for exploration."""
 
-  def __init__(
-    self,
-    inputs: int,
-    num_dimensions: int,
-    hidden_sizes: Sequence[int],
-    normalized: bool,
-    noise: float,
-    vector: Floats,
-  ):
+  def __init__(self, inputs: int, num_dimensions: int, network: NetworkConfig, noise: float, vector: Floats):
     """Takes the weights that `flatten_weights` made; the arguments are the network's.
 
     Args:
       inputs: numbers in one observation.
       num_dimensions: A.
-      hidden_sizes: of the network.
-      normalized: whether observations are.
+      network: its hidden layers, and whether observations are normalised.
       noise: deviation of the noise, where actions lie in [-1, 1].
       vector: float32 [P].
 
     Raises:
       UserError: the vector has another length than such a network's weights.
     """
-    (self._mlp,), self._features = _split(vector, [(inputs, *hidden_sizes, num_dimensions)], inputs, normalized)
+    (self._mlp,), self._features = _split(vector, [(inputs, *network.hidden_sizes, num_dimensions)], inputs, network)
     self._noise = np.float32(noise)
 
   def best(self, observations: Array) -> Array:
@@ -181,13 +170,13 @@ class _Mlp:
 
 
 def _split(
-  vector: Floats, mlps: Sequence[Sequence[int]], inputs: int, normalized: bool
+  vector: Floats, mlps: Sequence[Sequence[int]], inputs: int, network: NetworkConfig
 ) -> tuple[list[_Mlp], _Features]:
   """MLPs of these sizes, and the features, from the vector of a network that has its MLPs first."""
   shapes: list[list[Shape]] = [
     [shape for rows, columns in itertools.pairwise(sizes) for shape in ((columns,), (rows, columns))] for sizes in mlps
   ]
-  of_features: list[Shape] = [(inputs,)] * 2 if normalized else []
+  of_features: list[Shape] = [(inputs,)] * 2 if network.normalize_observations else []
   parts = iter(split_vector(vector, [*itertools.chain.from_iterable(shapes), *of_features]))
   networks = [_Mlp(list(itertools.islice(parts, len(of_mlp)))) for of_mlp in shapes]
   return networks, _Features(inputs, list(parts))

@@ -36,31 +36,13 @@ def make_policy(config: RunConfig, spec: specs.EnvironmentSpec, seed: int | None
 def make_q_network(config: RunConfig, spec: specs.EnvironmentSpec, seed: int | None = None) -> QNetwork:
   """Double DQN's network; arguments and errors are those of `make_policy`."""
   inputs, actions = _sizes(config, spec)
-  network = config.network
-  return QNetwork(
-    inputs,
-    actions,
-    network.hidden_sizes,
-    _or_random(seed),
-    network.dueling,
-    network.normalize_observations,
-    config.learner.mixed_precision,
-  )
+  return QNetwork(inputs, actions, config.network, _or_random(seed), config.learner.mixed_precision)
 
 
 def make_gaussian_policy(config: RunConfig, spec: specs.EnvironmentSpec, seed: int | None = None) -> GaussianPolicy:
   """SAC's and QR-SAC's network; arguments and errors are those of `make_policy`."""
   inputs, dimensions = _sizes(config, spec)
-  network = config.network
-  return GaussianPolicy(
-    inputs,
-    dimensions,
-    network.hidden_sizes,
-    _or_random(seed),
-    network.policy_dropout,
-    network.normalize_observations,
-    config.learner.mixed_precision,
-  )
+  return GaussianPolicy(inputs, dimensions, config.network, _or_random(seed), config.learner.mixed_precision)
 
 
 def make_deterministic_policy(
@@ -68,15 +50,7 @@ def make_deterministic_policy(
 ) -> DeterministicPolicy:
   """TD3's network; arguments and errors are those of `make_policy`."""
   inputs, dimensions = _sizes(config, spec)
-  network = config.network
-  return DeterministicPolicy(
-    inputs,
-    dimensions,
-    network.hidden_sizes,
-    _or_random(seed),
-    network.normalize_observations,
-    config.learner.mixed_precision,
-  )
+  return DeterministicPolicy(inputs, dimensions, config.network, _or_random(seed), config.learner.mixed_precision)
 
 
 def make_acting_policy(config: RunConfig, spec: specs.EnvironmentSpec, vector: Floats) -> ActingPolicy:
@@ -87,11 +61,10 @@ def make_acting_policy(config: RunConfig, spec: specs.EnvironmentSpec, vector: F
   """
   if config.learner.algorithm == "ddqn":
     return make_acting_q_network(config, spec, vector)
-  inputs, outputs = _sizes(config, spec)
-  hidden_sizes, normalized = config.network.hidden_sizes, config.network.normalize_observations
+  inputs, dimensions = _sizes(config, spec)
   if config.learner.algorithm == "td3":
-    return ActingDeterministicPolicy(inputs, outputs, hidden_sizes, normalized, config.actor.action_noise, vector)
-  return ActingGaussianPolicy(inputs, outputs, hidden_sizes, normalized, vector)
+    return ActingDeterministicPolicy(inputs, dimensions, config.network, config.actor.action_noise, vector)
+  return ActingGaussianPolicy(inputs, dimensions, config.network, vector)
 
 
 def make_acting_q_network(config: RunConfig, spec: specs.EnvironmentSpec, vector: Floats) -> ActingQNetwork:
@@ -100,9 +73,8 @@ def make_acting_q_network(config: RunConfig, spec: specs.EnvironmentSpec, vector
   Raises:
     UserError: the actions are not discrete, or the weights are of another network.
   """
-  inputs, outputs = _sizes(config, spec)
-  network = config.network
-  return ActingQNetwork(inputs, outputs, network.hidden_sizes, network.dueling, network.normalize_observations, vector)
+  inputs, actions = _sizes(config, spec)
+  return ActingQNetwork(inputs, actions, config.network, vector)
 
 
 def make_critics(config: RunConfig, spec: specs.EnvironmentSpec, outputs: int, seed: int) -> StackedMlp:

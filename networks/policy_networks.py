@@ -1,11 +1,11 @@
 """Policy networks for continuous actions in [-1, 1]^A, and the tanh-squashed Gaussian."""
 
 import math
-from collections.abc import Sequence
 
 import sonnet as snt
 import tensorflow as tf
 
+from configs import NetworkConfig
 from networks.layers import Features, Mlp
 
 # Of log sigma, as in the authors' code (Haarnoja et al., 2018): outside of it a density says nothing more.
@@ -19,30 +19,20 @@ class GaussianPolicy(snt.Module):
     features: of its observations.
   """
 
-  def __init__(
-    self,
-    inputs: int,
-    num_dimensions: int,
-    hidden_sizes: Sequence[int],
-    seed: int,
-    dropout: float,
-    normalized: bool,
-    mixed_precision: bool = False,
-  ):
+  def __init__(self, inputs: int, num_dimensions: int, network: NetworkConfig, seed: int, mixed_precision: bool):
     """Makes the layers, with their variables.
 
     Args:
       inputs: numbers in one observation.
       num_dimensions: A.
-      hidden_sizes: units of each hidden layer; they are ReLUs.
+      network: its hidden layers, their dropout, and whether observations are normalised.
       seed: of the initial weights.
-      dropout: share of the hidden units that are set to 0 in training (SSET, Appendix A.3: .1).
-      normalized: whether observations are normalised.
       mixed_precision: whether layers are computed in float16.
     """
     super().__init__("gaussian_policy")
-    self.features = Features(inputs, normalized)
-    self._mlp = Mlp((inputs, *hidden_sizes, 2 * num_dimensions), seed, dropout, mixed_precision)
+    self.features = Features(inputs, network.normalize_observations)
+    sizes = (inputs, *network.hidden_sizes, 2 * num_dimensions)
+    self._mlp = Mlp(sizes, seed, network.policy_dropout, mixed_precision)
 
   def __call__(self, features: tf.Tensor, is_training: bool = False) -> tuple[tf.Tensor, tf.Tensor]:
     """Mean and log of the deviation; with dropout only where `is_training`."""
@@ -61,28 +51,19 @@ class DeterministicPolicy(snt.Module):
     features: of its observations.
   """
 
-  def __init__(
-    self,
-    inputs: int,
-    num_dimensions: int,
-    hidden_sizes: Sequence[int],
-    seed: int,
-    normalized: bool,
-    mixed_precision: bool = False,
-  ):
+  def __init__(self, inputs: int, num_dimensions: int, network: NetworkConfig, seed: int, mixed_precision: bool):
     """Makes the layers, with their variables.
 
     Args:
       inputs: numbers in one observation.
       num_dimensions: A.
-      hidden_sizes: units of each hidden layer; they are ReLUs.
+      network: its hidden layers, and whether observations are normalised.
       seed: of the initial weights.
-      normalized: whether observations are normalised.
       mixed_precision: whether layers are computed in float16.
     """
     super().__init__("deterministic_policy")
-    self.features = Features(inputs, normalized)
-    self._mlp = Mlp((inputs, *hidden_sizes, num_dimensions), seed, mixed_precision=mixed_precision)
+    self.features = Features(inputs, network.normalize_observations)
+    self._mlp = Mlp((inputs, *network.hidden_sizes, num_dimensions), seed, mixed_precision=mixed_precision)
 
   def __call__(self, features: tf.Tensor) -> tf.Tensor:
     """The actions."""

@@ -1,10 +1,9 @@
 """The value network."""
 
-from collections.abc import Sequence
-
 import sonnet as snt
 import tensorflow as tf
 
+from configs import NetworkConfig
 from networks.layers import Features, Mlp, Trace
 
 
@@ -18,34 +17,23 @@ class QNetwork(snt.Module):
     features: of its observations.
   """
 
-  def __init__(
-    self,
-    inputs: int,
-    num_actions: int,
-    hidden_sizes: Sequence[int],
-    seed: int,
-    dueling: bool,
-    normalized: bool,
-    mixed_precision: bool = False,
-  ):
+  def __init__(self, inputs: int, num_actions: int, network: NetworkConfig, seed: int, mixed_precision: bool):
     """Makes the layers, with their variables.
 
     Args:
       inputs: numbers in one observation.
       num_actions: outputs.
-      hidden_sizes: units of each hidden layer; they are ReLUs.
+      network: its hidden layers, and what else is said of it.
       seed: of the initial weights; biases start at 0.
-      dueling: whether the last hidden layer is there twice, once for each stream; then there must be one.
-      normalized: whether observations are normalised.
       mixed_precision: whether layers are computed in float16.
     """
     super().__init__("q_network")
-    self.features = Features(inputs, normalized)
-    self._dueling = dueling
-    if not dueling:
-      self._values = Mlp((inputs, *hidden_sizes, num_actions), seed, mixed_precision=mixed_precision)
+    self.features = Features(inputs, network.normalize_observations)
+    self._dueling = network.dueling
+    if not network.dueling:
+      self._values = Mlp((inputs, *network.hidden_sizes, num_actions), seed, mixed_precision=mixed_precision)
       return
-    *shared, last = (inputs, *hidden_sizes)
+    *shared, last = (inputs, *network.hidden_sizes)
     self._shared = Mlp(shared, seed, mixed_precision=mixed_precision) if len(shared) > 1 else None
     self._state_value = Mlp((shared[-1], last, 1), seed + 1, mixed_precision=mixed_precision)
     self._advantages = Mlp((shared[-1], last, num_actions), seed + 2, mixed_precision=mixed_precision)
