@@ -40,6 +40,7 @@ class SoftActorCritic(ActorCritic):
     """
     learner = config.learner
     self._sac = learner.sac
+    policy = make_gaussian_policy(config, spec, seed)  # Which refuses what has not one row of actions.
     dimensions = int(spec.actions.shape[0])
     self._target_entropy = -float(dimensions) if self._sac.target_entropy is None else self._sac.target_entropy
     self._log_temperature = tf.Variable(float(np.log(self._sac.temperature)), name="log_temperature")
@@ -49,7 +50,7 @@ class SoftActorCritic(ActorCritic):
       codec,
       spec,
       seed,
-      make_gaussian_policy(config, spec, seed),
+      policy,
       self._sac.quantiles if learner.algorithm == "qr_sac" else None,
       log_temperature=self._log_temperature,
       temperature_adam=self._temperature_adam,
