@@ -242,7 +242,8 @@ def test_a_conflict_averse_step_is_along_the_direction_that_the_tables_gradients
   shares = tf.constant([4 / 6, 2 / 6], tf.float64)
   mixture = conflict_averse(tf.constant(each @ each.T, tf.float64), shares, tf.constant(0.6, tf.float64)).numpy()
   _update(algorithm, rows[None], weights[None], tables[None], 0.6)
-  moments = np.concatenate([moment.numpy().ravel() for moment in algorithm.checkpointed["optimizer"].m])
+  first_moments = [variable for variable in algorithm.checkpointed["adam"].variables if "/m/" in variable.name]
+  moments = np.concatenate([moment.numpy().ravel() for moment in first_moments])
   np.testing.assert_allclose(moments, 0.1 * mixture @ each, rtol=1e-3, atol=1e-5)
 
 
