@@ -29,7 +29,7 @@ def run(runs: int, quick: bool) -> Report:
   network = dataclasses.replace(
     large.network, hidden_sizes=(64,) * 4 if quick else large.network.hidden_sizes, policy_dropout=0.0
   )
-  # As the small one, so that size alone is compared; a call of one update takes seconds on a CPU.
+  # The QR-SAC preset with SAC as the small one, so that size alone is compared; a call of one update takes seconds on a CPU.
   large_learner = dataclasses.replace(large.learner, algorithm="sac", updates_per_block=1, publish_period_updates=10)
   large = dataclasses.replace(large, network=network, learner=large_learner)
   spec = workload.make_spec()

@@ -42,10 +42,10 @@ class Algorithm(abc.ABC):
     if policy.features.normalization is not None:
       self._moments = RunningMoments(policy.features.normalization)
       self.checkpointed["moments"] = self._moments
-    self._compiled = self._update_packed
+    self._update_one = self._update_packed
     # On a GPU, XLA would need the CUDA compiler besides the libraries.
     if self._config.jit_compile and "GPU" not in policy.trainable_variables[0].device:
-      self._compiled = tf.function(self._update_packed, jit_compile=True)
+      self._update_one = tf.function(self._update_packed, jit_compile=True)
 
   @tf.function
   def update_block(
@@ -67,7 +67,7 @@ class Algorithm(abc.ABC):
     td_errors = tf.TensorArray(tf.float32, updates)
     self._measure(rows, tables)
     for index in tf.range(updates):
-      values, errors = self._compiled(rows[index], weights[index], tables[index], cagrad)
+      values, errors = self._update_one(rows[index], weights[index], tables[index], cagrad)
       metrics = metrics.write(index, values)
       td_errors = td_errors.write(index, errors)
     return metrics.stack(), td_errors.stack()

@@ -29,6 +29,8 @@ def test_a_committed_result_is_what_its_command_gives(name):
   variants = experiment.select(options["methods"].split(",") if "methods" in options else [])
   jobs = plan(experiment, variants, budget, int(options.get("seeds", budget.seeds)))
 
+  assert f"## {name}\n    {command}\n" in (RESULTS / "README.md").read_text()
+
   runs = read_curves(RESULTS / f"{name}.csv")
   assert sorted((run.method, run.seed, run.digest) for run in runs) == sorted(
     (job.method, job.seed, job.digest) for job in jobs
