@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 
+from replay_server.layout import batch_shares
+
 # A share that is whole but for rounding must neither lose a row to it nor win one.
 _ROUNDING = 1e-9
 
@@ -22,8 +24,7 @@ class QuotaSchedule:
     Args:
       probabilities: float [tables], eta_i, summing to 1 but for rounding.
       batch_size: rows of a batch.
-      at_least_one: every ready table has a row in every batch. Smaller shares are raised to that, and the others give up as
-        much, in proportion to what they have beyond a row.
+      at_least_one: every ready table has a row in every batch; see `layout.batch_shares`.
     """
     self._probabilities = np.asarray(probabilities, np.float64)
     self._batch_size = batch_size
@@ -34,7 +35,7 @@ class QuotaSchedule:
   @property
   def shares(self) -> np.ndarray:
     """Of each table in the long run, float64 [tables], summing to 1; 0 where it is not ready."""
-    return (self._fixed + self._free_rows * np.array(self._shares)) / self._batch_size
+    return self._long_run
 
   def set_ready(self, ready: np.ndarray) -> None:
     """Gives the shares of the tables that are not ready to the others, in proportion.
@@ -46,13 +47,13 @@ class QuotaSchedule:
       return
     self._ready = np.array(ready, bool)
     masked = np.where(ready, self._probabilities, 0.0)
-    shares = masked / masked.sum()
+    self._long_run = batch_shares(masked, self._batch_size, self._at_least_one)
     # Rows that every batch has, whatever the rest.
     self._fixed = np.where(ready, 1, 0) * self._at_least_one
     self._free_rows = self._batch_size - int(self._fixed.sum())
-    beyond = np.maximum(shares * self._batch_size - self._fixed, 0.0)
-    # Nothing is beyond where there are as many tables as rows.
-    self._shares = (beyond / beyond.sum() if self._free_rows else shares).tolist()
+    # Of the rows that are left; where none are, any will do.
+    beyond = np.maximum(self._long_run * self._batch_size - self._fixed, 0.0)
+    self._shares = (beyond / self._free_rows if self._free_rows else self._long_run).tolist()
     # What is owed to a table under the old shares, less than one row, is dropped: it would not sum to zero any more.
     self._carry = [0.0] * len(self._shares)
 

@@ -106,10 +106,35 @@ def make_tables(config: RunConfig, codec: RowCodec, limit_samples: bool) -> list
   ]
 
 
+def batch_shares(probabilities: np.ndarray, batch_size: int, at_least_one: bool) -> np.ndarray:
+  """The long-run shares of batches.
+
+  Args:
+    probabilities: float [tables], eta_i, with any positive sum; 0 for a table that takes no part.
+    batch_size: rows of a batch.
+    at_least_one: every table that takes part has a row in every batch. Smaller shares are raised to that, and the others give
+      up as much, in proportion to what they have beyond a row.
+
+  Returns:
+    float64 [tables], summing to 1.
+  """
+  shares = probabilities / probabilities.sum()
+  if not at_least_one:
+    return shares
+  row = (probabilities > 0) / batch_size
+  beyond = np.maximum(shares - row, 0.0)
+  # Nothing is beyond where there are as many tables as rows.
+  return row + (1.0 - row.sum()) * beyond / beyond.sum() if beyond.any() else row
+
+
 def samples_per_insert(config: RunConfig) -> float | None:
   """Samples of the default table for one transition inserted there, once every table is ready; None is no limit."""
   steps = config.replay.environment_steps_per_update
-  return None if steps is None else config.replay.default.probability * config.learner.batch_size / steps
+  if steps is None:
+    return None
+  probabilities = np.array([table.probability for table in config.replay.all_tables])
+  shares = batch_shares(probabilities, config.learner.batch_size, config.replay.at_least_one)
+  return float(shares[0]) * config.learner.batch_size / steps
 
 
 def _default_limiter(config: RunConfig, limit_samples: bool) -> reverb.rate_limiters.RateLimiter:

@@ -176,6 +176,13 @@ def test_only_a_distributed_run_ties_sampling_to_inserting(tmp_path: pathlib.Pat
   config = dataclasses.replace(CONFIG, replay=dataclasses.replace(CONFIG.replay, environment_steps_per_update=8.0))
   assert layout.samples_per_insert(config) == pytest.approx(0.5 * 32 / 8)
   assert layout.samples_per_insert(CONFIG) is None
+  # A row of each table at least: of batches of three rows the default table, with half of the probability, gives what is left.
+  raised = dataclasses.replace(
+    config,
+    replay=dataclasses.replace(config.replay, at_least_one=True),
+    learner=dataclasses.replace(config.learner, batch_size=len(config.replay.all_tables)),
+  )
+  assert layout.samples_per_insert(raised) == pytest.approx(1 / 8)
   for inline, ratio in ((True, 1.0), (False, 2.0)):
     with serving(config, tmp_path / str(inline), inline=inline) as server:
       info = server.connection.info()
