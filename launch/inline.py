@@ -1,5 +1,6 @@
 """An inline run: everything in one process, with an exact number of environment steps for each gradient step."""
 
+import contextlib
 import dataclasses
 import os
 import socket
@@ -61,9 +62,11 @@ def run_inline(
   environment = make_event_environment(config)
   spec = make_environment_spec(environment)
   environment.close()
-  with ReplayServer(config, make_row_codec(spec), run.run_id, run.replay_checkpoint, inline=True) as server:
-    keeper = Keeper(server, run.path)
-    # Blocks are drawn when they are due, so that they hold everything that was collected before them.
+  with (
+    ReplayServer(config, make_row_codec(spec), run.run_id, run.replay_checkpoint, inline=True) as server,
+    contextlib.closing(Keeper(server, run.path)) as keeper,
+  ):
+    # A block is drawn when it is due. In blocks of several batches a stream has still a part of each drawn ahead.
     manifest = dataclasses.replace(
       server.manifest,
       config=dataclasses.replace(config, learner=dataclasses.replace(config.learner, prefetch=False)),
@@ -113,13 +116,15 @@ def _take_turns(
   """Collects until a block of updates is due, does it, evaluates when that is due, and so on."""
   learner, worker = roles.learner, roles.worker
   warm_up = config.replay.default.min_size
+  # A transition of n steps is stored when all of them are there. The learner waits for its minimum, and nobody would step.
+  stored = warm_up + config.actor.environments * (config.learner.n_step - 1)
   steps_per_update = config.replay.environment_steps_per_update or _STEPS_PER_UPDATE
   block, period = config.learner.updates_per_block, config.evaluator.period_updates
   ticked = -TICK_SECONDS
   while not stop.is_set():
     steps = steps_before + worker.environment_steps
     evaluated = False
-    if (steps - warm_up) / steps_per_update - learner.gradient_steps >= block:
+    if steps >= stored and (steps - warm_up) / steps_per_update - learner.gradient_steps >= block:
       worker.flush()
       before = learner.gradient_steps
       learner.step()
@@ -137,3 +142,8 @@ def _take_turns(
       view.update(status)
       if status.finished:
         return
+      if keeper.checkpoint_is_due():
+        # Both together: a run that is killed goes on from one moment.
+        worker.flush()
+        keeper.checkpoint()
+        learner.save()

@@ -1,5 +1,6 @@
 """The roles as functions: each takes an address and builds what its room offers; the same for every way to run."""
 
+import contextlib
 import os
 import pathlib
 import threading
@@ -50,7 +51,8 @@ def serve(process: RoleProcess, config: RunConfig, run: RunDirectory, port: int)
   prepare_tensorflow(1, sees_gpu=False)
   with ReplayServer(config, row_codec(config), run.run_id, run.replay_checkpoint, port) as server:
     print(f"Serving run {run.run_id} on port {server.address.rpartition(':')[2]}.", flush=True)
-    status = Keeper(server, run.path).run(process.stop)
+    with contextlib.closing(Keeper(server, run.path)) as keeper:
+      status = keeper.run(process.stop)
     print(f"Run {run.run_id} ended: {status.phase}.", flush=True)
 
 

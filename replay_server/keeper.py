@@ -76,7 +76,7 @@ class Keeper:
       if stop.wait(TICK_SECONDS):
         self._monitor.stop()
       status = self.tick()
-      if time.monotonic() - self._checkpointed > self._checkpoint_period:
+      if self.checkpoint_is_due():
         self.checkpoint()
     return self.finish()
 
@@ -93,8 +93,15 @@ class Keeper:
       time.sleep(TICK_SECONDS / 2)
       status = self.tick()
     self.checkpoint()
-    self._recorder.close()
     return status
+
+  def close(self) -> None:
+    """Closes the record's files."""
+    self._recorder.close()
+
+  def checkpoint_is_due(self) -> bool:
+    """Whether the tables were written too long ago."""
+    return time.monotonic() - self._checkpointed > self._checkpoint_period
 
   def checkpoint(self) -> None:
     """Writes the tables."""

@@ -1,6 +1,7 @@
 """Inline runs: one process, exact environment steps per update, the same seed the same run."""
 
 import dataclasses
+import re
 import threading
 
 import numpy as np
@@ -9,9 +10,10 @@ import pytest
 import slipstream
 from configs import load_config, override
 from launch.inline import run_inline
-from launch.run_directory import create_run_directory
+from launch.run_directory import create_run_directory, open_run_directory
 from launch.view import RunView
 from replay_server.policy import load_snapshot
+from tests.launch.processes import KILL, START_SECONDS, cli, run_dir_of, wait_for
 
 SMALL_WORLD = {
   "environment.arguments.room_size": "2",
@@ -89,6 +91,54 @@ def test_a_stopped_inline_run_writes_its_checkpoints(tmp_path):
   assert status.phase == "stopping"
   assert any(directory.replay_checkpoint.iterdir())
   assert (directory.checkpoints / "learner" / "checkpoint").is_file()
+
+
+def test_windows_of_several_steps_that_are_still_open_hold_nothing_up(tmp_path):
+  # The minimum of transitions is there eight steps after as many steps were taken: four of each environment's windows are open.
+  config = small_world(
+    environment_steps="260",
+    evaluator__solved_evaluations="1000",
+    learner__n_step="5",
+    learner__updates_per_block="1",
+    actor__environments="2",
+    replay__environment_steps_per_update="1",
+  )
+  outcome = slipstream.train(config, run_root=tmp_path, inline=True, quiet=True)
+  assert outcome.status.phase == "exhausted"
+  # One for each step after the minimum; the last windows are open at the end, too.
+  assert 60 <= outcome.status.gradient_steps <= 68
+
+
+def test_an_inline_run_that_is_killed_goes_on_from_its_last_checkpoint(tmp_path):
+  changes = {**SMALL_WORLD, "evaluator.solved_evaluations": "1000", "replay.checkpoint_period_seconds": "2"}
+  arguments = [f"--config.{key}={value}" for key, value in changes.items()]
+  with cli(
+    tmp_path, "killed", "train", "--config=three_rooms", "--inline", f"--run_root={tmp_path}", *arguments
+  ) as run:
+    directory = run_dir_of(run)
+    log = directory / "logs" / "inline"
+
+    def saved() -> int:
+      return max(map(int, re.findall(r"Learner checkpointed at gradient step (\d+)", log.read_text())), default=0)
+
+    wait_for(saved, START_SECONDS, "a checkpoint with updates in it")
+    run.send(KILL)
+    run.wait(30)
+  gradient_steps = saved()
+
+  found = []
+
+  class Looks(RunView):
+    def update(self, status):
+      found.append((status.environment_steps, status.gradient_steps))
+
+  budget = 200 + 10 * (gradient_steps + 24)
+  config = override(small_world(evaluator__solved_evaluations="1000"), {"environment_steps": str(budget)})
+  run_inline(config, open_run_directory(str(directory)), threading.Event(), Looks(quiet=True))
+  # Tables and learner are of one moment.
+  assert found[0][1] == gradient_steps
+  assert 0 <= found[0][0] - 200 - 10 * gradient_steps <= 80
+  assert found[-1] == (budget, gradient_steps + 24)
 
 
 def test_training_nothing_is_refused():

@@ -5,7 +5,6 @@ import json
 import pathlib
 import threading
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -41,11 +40,8 @@ def _beat(ended: bool = False) -> Heartbeat:
   )
 
 
-@contextlib.contextmanager
-def _keeping(server: ReplayServer, run_dir: pathlib.Path) -> Iterator[Keeper]:
-  keeper = Keeper(server, run_dir)
-  yield keeper
-  keeper._recorder.close()  # As `finish` does.
+def _keeping(server: ReplayServer, run_dir: pathlib.Path) -> contextlib.closing[Keeper]:
+  return contextlib.closing(Keeper(server, run_dir))
 
 
 def _published(server: ReplayServer) -> RunStatus:

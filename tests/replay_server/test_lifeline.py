@@ -77,7 +77,7 @@ def test_a_run_that_has_finished_stops_the_role(tmp_path: pathlib.Path) -> None:
       keeper._monitor.stop()
       keeper.tick()
       assert stop.wait(10)
-    keeper._recorder.close()
+    keeper.close()
     lifeline._connection.close()
 
 
