@@ -282,11 +282,7 @@ class RunConfig:
     self._check_events()
     self._check_sampling()
     self._check_algorithm()
-    require(
-      self.learner.bias_correction == "none" or bool(self.replay.tables),
-      f"learner.bias_correction is {self.learner.bias_correction!r}, and there are no event tables whose bias it would "
-      "correct: add some, or leave it at 'none'.",
-    )
+    self._check_bias_correction()
     require(
       not self.learner.cagrad.in_use or bool(self.replay.tables),
       "learner.cagrad combines the gradients of several tables, and there is only the default one: add event tables, or "
@@ -336,6 +332,33 @@ class RunConfig:
       self.learner.n_step <= MAX_HISTORY,
       f"learner.n_step is {self.learner.n_step}: at most {MAX_HISTORY} steps can be kept.",
     )
+
+  def _check_bias_correction(self) -> None:
+    correction = self.learner.bias_correction
+    if correction == "none":
+      return
+    require(
+      bool(self.replay.tables),
+      f"learner.bias_correction is {correction!r}, and there are no event tables whose bias it would correct: add some, or "
+      "leave it at 'none'.",
+    )
+    for table in self.replay.all_tables:
+      require(
+        table.selector in ("uniform", "prioritized"),
+        f"learner.bias_correction is {correction!r}, and table {table.name!r} has the selector {table.selector!r}: a "
+        "correction needs the probability of each draw, so use 'uniform' or 'prioritized'.",
+      )
+    if correction == "counts":
+      require(
+        self.learner.algorithm == "ddqn",
+        "learner.bias_correction is 'counts', which counts pairs of state and action, and the actions of "
+        f"{self.learner.algorithm!r} are continuous: use 'balance' or 'priority_sum'.",
+      )
+      require(
+        self.replay.default.selector == "uniform",
+        "learner.bias_correction is 'counts', which takes its probabilities from draws of the default table, and those are by "
+        "priority: give it the selector 'uniform', or use 'balance' or 'priority_sum'.",
+      )
 
   def _check_algorithm(self) -> None:
     """Refuses parameters that the run's algorithm would not use."""

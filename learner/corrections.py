@@ -4,8 +4,9 @@ A batch holds more of the outcomes that lead to events than the world does. Each
 are worth where outcomes are random, tests/learner/test_corrections.py works out by hand and holds on a real server.
 """
 
-import collections
+import hashlib
 import pathlib
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from replay_server.connection import Connection
 
 MAX_PAIRS = 1_000_000
 _FILE = "membership.npz"
+_KEY_BYTES = 16
 
 
 def count_weights(in_events: np.ndarray, outside: np.ndarray, event_share: float) -> np.ndarray:
@@ -87,10 +89,10 @@ class BiasCorrection:
     self._codec = codec
     self._path = directory / _FILE
     self._membership = Membership([replay.capacity_of(table) for table in replay.all_tables])
-    # (state, action) -> how often it was drawn from the default table, and how often then no event table held it.
-    self._pairs: dict[bytes, list[int]] = collections.defaultdict(lambda: [0, 0])
+    # Hash of (state, action) -> how often it was drawn from the default table, and how often then no event table held it.
+    self._pairs: dict[bytes, tuple[int, int]] = {}
     if self.in_use and self._path.is_file():
-      self._membership.load(self._path)
+      self._restore([table.name for table in replay.all_tables])
 
   def weights(self, block: Block) -> np.ndarray:
     """Weights of a block's rows, float32 [K, batch].
@@ -117,9 +119,22 @@ class BiasCorrection:
     return count_weights(in_events, outside, event_share).astype(np.float32)
 
   def save(self) -> None:
-    """Writes what is known of the tables beside the learner's checkpoint."""
-    if self.in_use:
-      self._membership.save(self._path)
+    """Writes what is known of the tables, and what was counted, beside the learner's checkpoint."""
+    if not self.in_use:
+      return
+    keys = np.frombuffer(b"".join(self._pairs), np.uint8).reshape(-1, _KEY_BYTES)
+    counts = np.array(list(self._pairs.values()), np.int64).reshape(-1, 2)
+    partial = self._path.with_suffix(".partial.npz")
+    np.savez(partial, pairs=keys, pair_counts=counts, **self._membership.state())
+    partial.replace(self._path)
+
+  def _restore(self, names: Sequence[str]) -> None:
+    tables = self._connection.info()
+    inserted = [tables[name].rate_limiter_info.insert_stats.completed for name in names]
+    with np.load(self._path) as state:
+      self._membership.restore(state, inserted)
+      pairs = zip(state["pairs"], state["pair_counts"].tolist(), strict=True)
+      self._pairs = {key.tobytes(): (drawn, outside) for key, (drawn, outside) in pairs}
 
   def _read_histories(self) -> None:
     while records := self._connection.read_many(layout.HISTORIES, 1_000, "reading histories"):
@@ -143,12 +158,12 @@ class BiasCorrection:
       ],
       axis=1,
     )
-    keys = [pair.tobytes() for pair in pairs]
+    # A hash, as an observation can be a picture.
+    keys = [hashlib.blake2b(pair.tobytes(), digest_size=_KEY_BYTES).digest() for pair in pairs]
     for key, table, member in zip(keys, block.tables.ravel().tolist(), in_events.ravel().tolist(), strict=True):
       if table == 0:
-        count = self._pairs[key]
-        count[0] += 1
-        count[1] += not member
+        drawn, outside = self._pairs.get(key, (0, 0))
+        self._pairs[key] = (drawn + 1, outside + (not member))
     if len(self._pairs) > MAX_PAIRS:
       raise UserError(
         f"learner.bias_correction is 'counts', and this world has more than {MAX_PAIRS} pairs of state and action: use "

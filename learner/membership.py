@@ -7,8 +7,7 @@ near the end of a table can be wrong; and what was sent a moment ago may not be 
 """
 
 import collections
-import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -31,6 +30,7 @@ class Membership:
     self._capacities = capacities
     self._order: list[collections.deque[int]] = [collections.deque() for _ in capacities]
     self._tables: dict[int, int] = {}
+    self._added = [0] * len(capacities)
     self.events_in_default = 0
 
   @property
@@ -39,15 +39,23 @@ class Membership:
     return np.array([len(order) for order in self._order])
 
   def add(self, table: int, episode: int, first: int, last: int) -> None:
-    """Notes that steps `first` to `last`, both included, went to a table; evicts what it can no longer hold."""
+    """Notes that steps `first` to `last`, both included, went to a table; evicts what it can no longer hold.
+
+    Steps that are known to be there stay where they are: a server that came back from a checkpoint tells what it told before.
+    """
     order, bit = self._order[table], 1 << table
     for step in range(first, last + 1):
       key = episode << _STEP_BITS | step
-      order.append(key)
-      self._change(key, self._tables.get(key, 0) | bit)
+      tables = self._tables.get(key, 0)
+      if not tables & bit:
+        order.append(key)
+        self._added[table] += 1
+        self._change(key, tables | bit)
     while len(order) > self._capacities[table]:
-      key = order.popleft()
-      self._change(key, self._tables[key] & ~bit)
+      self._remove(table, order.popleft())
+
+  def _remove(self, table: int, key: int) -> None:
+    self._change(key, self._tables[key] & ~(1 << table))
 
   def _change(self, key: int, tables: int) -> None:
     self.events_in_default += _is_shared(tables) - _is_shared(self._tables.get(key, 0))
@@ -70,23 +78,30 @@ class Membership:
     found = [self._tables.get(episode << _STEP_BITS | step, 0) for episode, step in pairs]
     return np.array(found, np.int64).reshape(episodes.shape)
 
-  def save(self, path: pathlib.Path) -> None:
-    """Writes it to an .npz file; readers see the old or the new one whole."""
-    partial = path.with_suffix(".partial.npz")
+  def state(self) -> dict[str, np.ndarray]:
+    """What `restore` takes: `added`, int64 [tables], and `table_<i>`, int64 [steps, 2], each table's (episode, step) in order."""
     mask = (1 << _STEP_BITS) - 1
     tables = {
       f"table_{index}": np.array([(key >> _STEP_BITS, key & mask) for key in order], np.int64).reshape(-1, 2)
       for index, order in enumerate(self._order)
     }
-    np.savez(partial, **tables)
-    partial.replace(path)
+    return {"added": np.array(self._added), **tables}
 
-  def load(self, path: pathlib.Path) -> None:
-    """Takes what `save` wrote, into tables that are empty yet."""
-    with np.load(path) as tables:
-      for index in range(len(self._order)):
-        for episode, step in tables[f"table_{index}"].tolist():
-          self.add(index, episode, step, step)
+  def restore(self, state: Mapping[str, np.ndarray], inserted: Sequence[int]) -> None:
+    """Takes what `state` returned, into tables that are empty yet.
+
+    Args:
+      state: of an earlier membership.
+      inserted: steps that the server has ever put into each table. Where these are fewer than were noted, the server has come
+        back from a checkpoint of before and lost the newest ones, which are left out.
+    """
+    for table in range(len(self._order)):
+      for episode, step in state[f"table_{table}"].tolist():
+        self.add(table, episode, step, step)
+      self._added[table] = int(state["added"][table])
+      while self._added[table] > inserted[table] and self._order[table]:
+        self._remove(table, self._order[table].pop())
+        self._added[table] -= 1
 
 
 def _is_shared(tables: int) -> bool:

@@ -31,6 +31,7 @@ class Filled:
     codec: of its rows.
     spec: of the environment.
     stop: for whoever waits for it.
+    directory: of its checkpoints.
   """
 
   server: ReplayServer
@@ -38,6 +39,7 @@ class Filled:
   codec: RowCodec
   spec: specs.EnvironmentSpec
   stop: threading.Event
+  directory: pathlib.Path
 
   def fill(self, table: str, steps: Sequence[int], **values: object) -> None:
     """Puts one row per step into `table` alone; its index among the tables is the row's episode, its step the row's step.
@@ -99,10 +101,13 @@ def _serve(tmp_path: pathlib.Path) -> Iterator[Callable[[RunConfig], Filled]]:
   """Starts servers, which end with the test."""
   started: list[Filled] = []
 
-  def serve(config: RunConfig, run_id: str = "run", spec: specs.EnvironmentSpec = SPEC) -> Filled:
+  def serve(
+    config: RunConfig, run_id: str = "run", spec: specs.EnvironmentSpec = SPEC, directory: pathlib.Path | None = None
+  ) -> Filled:
     codec = make_row_codec(spec)
-    server = ReplayServer(config, codec, run_id, tmp_path / f"replay_{len(started)}")
-    started.append(Filled(server, config, codec, spec, threading.Event()))
+    directory = directory or tmp_path / f"replay_{len(started)}"
+    server = ReplayServer(config, codec, run_id, directory)
+    started.append(Filled(server, config, codec, spec, threading.Event(), directory))
     return started[-1]
 
   yield serve

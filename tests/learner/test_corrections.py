@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from actors.adder import EventTableAdder
 from actors.row_writer import RowWriter
-from configs import RunConfig, TableSpec, UserError
+from configs import RunConfig, TableSpec, UserError, load_config, override
 from environments.timestep import EventTimeStep
 from learner import corrections
 from learner.corrections import balance_weights, count_weights, priority_sum_weights
@@ -61,15 +61,15 @@ def test_balance_leaves_out_tables_that_are_not_ready() -> None:
   assert weights.tolist() == [1.0]
 
 
-def _collect(filled: Any) -> None:
+def _collect(filled: Any, episodes: int = EPISODES, writer_id: int = 1) -> None:
   """Every second episode's first step has the event and the reward 1."""
   stop = threading.Event()
   with contextlib.ExitStack() as stack:
     writer, histories = (RowWriter(filled.server.connection, 2, stop) for _ in range(2))
     stack.callback(writer.close)
     stack.callback(histories.close)
-    adder = EventTableAdder(writer, filled.codec, filled.config, writer_id=1, histories=histories)
-    for episode in range(EPISODES):
+    adder = EventTableAdder(writer, filled.codec, filled.config, writer_id=writer_id, histories=histories)
+    for episode in range(episodes):
       adder.add_first(EventTimeStep(dm_env.StepType.FIRST, None, None, _observation(0)))
       for step in range(LENGTH):
         last = step == LENGTH - 1
@@ -111,7 +111,7 @@ def test_values_are_biased_or_corrected_as_predicted(make_config, serve, spec, t
 
 
 def test_what_actors_tell_is_what_the_tables_hold(make_config, serve, spec, tmp_path) -> None:
-  tables = [TableSpec("default", 0.5, capacity=300, selector="fifo"), TableSpec("goal", 0.5, 20, selector="fifo")]
+  tables = [TableSpec("default", 0.5, capacity=300), TableSpec("goal", 0.5, 20)]
   filled = serve(make_config(tables, bias_correction="balance", prefetch=False))
   _collect(filled)
   learner = Learner(filled.server.connection, filled.server.manifest, spec, 0, filled.stop, tmp_path / "checkpoints")
@@ -133,6 +133,48 @@ def test_what_actors_tell_is_what_the_tables_hold(make_config, serve, spec, tmp_
     assert known.events_in_default == 15
 
 
+def test_a_server_from_an_older_checkpoint_tells_what_is_known_already(make_config, serve, spec, tmp_path) -> None:
+  tables = [TableSpec("default", 0.5, capacity=300), TableSpec("goal", 0.5, 20)]
+  config = make_config(tables, bias_correction="balance", prefetch=False)
+  filled = serve(config)
+  _collect(filled, episodes=20)
+  filled.server.checkpoint()
+  _collect(filled, episodes=4, writer_id=2)
+  learner = Learner(filled.server.connection, filled.server.manifest, spec, 0, filled.stop, tmp_path / "checkpoints")
+  learner.step()  # Reads what both have told.
+  assert learner._correction._membership.sizes.tolist() == [240, 12]
+  learner.close()
+
+  restored = serve(config, directory=filled.directory)
+  again = Learner(
+    restored.server.connection, restored.server.manifest, spec, 0, restored.stop, tmp_path / "checkpoints"
+  )
+  membership = again._correction._membership
+  assert membership.sizes.tolist() == [200, 10]
+  again.step()  # Is told once more what the checkpoint had.
+  assert membership.sizes.tolist() == [200, 10]
+  _collect(restored, episodes=20, writer_id=3)
+  again.step()
+  info = restored.server.connection.info()
+  assert membership.sizes.tolist() == [info[name].current_size for name in ("default", "goal")] == [300, 20]
+  again.close()
+
+
+def test_counts_go_on_with_a_resumed_learner(make_config, serve, spec, tmp_path) -> None:
+  filled = serve(_config(make_config, "counts"))
+  _collect(filled)
+  learner = Learner(filled.server.connection, filled.server.manifest, spec, 0, filled.stop, tmp_path / "checkpoints")
+  learner.step()
+  learner.close()
+  counted = learner._correction._pairs
+  # Ten states, drawn from the default table for half of 32 batches of 256; the first is in the event table half of the time.
+  assert len(counted) == LENGTH
+  assert sum(drawn for drawn, _ in counted.values()) == 32 * 128
+  again = Learner(filled.server.connection, filled.server.manifest, spec, 0, filled.stop, tmp_path / "checkpoints")
+  again._sampler.close()
+  assert again._correction._pairs == counted
+
+
 def test_too_many_pairs_to_count_are_refused(make_config, serve, spec, tmp_path, monkeypatch) -> None:
   monkeypatch.setattr(corrections, "MAX_PAIRS", 5)
   filled = serve(_config(make_config, "counts", batch_size=64))
@@ -148,8 +190,25 @@ def test_too_many_pairs_to_count_are_refused(make_config, serve, spec, tmp_path,
   [
     (TABLES, "exact", r"learner\.bias_correction is 'exact': use one of none, counts, priority_sum, balance\."),
     ([TableSpec("default", 1.0)], "balance", r"there are no event tables whose bias it would correct"),
+    (
+      [TABLES[0], TableSpec("goal", 0.5, selector="lifo")],
+      "balance",
+      r"table 'goal' has the selector 'lifo': a correction needs",
+    ),
+    (
+      [TableSpec("default", 0.5, selector="prioritized"), TABLES[1]],
+      "counts",
+      r"and those are by priority: give it .* 'uniform'",
+    ),
   ],
 )
 def test_corrections_that_make_no_sense_are_refused(make_config, tables, correction: str, message: str) -> None:
   with pytest.raises(UserError, match=message):
     make_config(tables, bias_correction=correction)
+
+
+def test_counting_pairs_of_continuous_actions_is_refused() -> None:
+  config = load_config("lunar_lander_continuous")
+  with pytest.raises(UserError, match=r"the actions of 'sac' are continuous: use 'balance' or 'priority_sum'\."):
+    override(config, {"learner.bias_correction": "counts"})
+  assert override(config, {"learner.bias_correction": "balance"}).learner.bias_correction == "balance"

@@ -1,6 +1,5 @@
 """What the learner knows of the tables' contents."""
 
-import pathlib
 from typing import Any
 
 import numpy as np
@@ -14,17 +13,14 @@ _RECORDS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(
 
 
 def _filled(records: Any) -> tuple[Membership, list[list[tuple[int, int]]]]:
-  """A membership, and a list a table as the oracle; no table is told the same step twice, as no adder does."""
+  """A membership, and a list a table as the oracle. Steps are told twice, too, as by a server that came back."""
   membership = Membership(CAPACITIES)
   oracle: list[list[tuple[int, int]]] = [[] for _ in CAPACITIES]
-  told: set[tuple[int, int, int]] = set()
   for table, episode, first, length in records:
     steps = range(first, first + length + 1)
-    if any((table, episode, step) in told for step in steps):
-      continue
-    told |= {(table, episode, step) for step in steps}
     membership.add(table, episode, steps[0], steps[-1])
-    oracle[table] = (oracle[table] + [(episode, step) for step in steps])[-CAPACITIES[table] :]
+    new = [(episode, step) for step in steps if (episode, step) not in oracle[table]]
+    oracle[table] = (oracle[table] + new)[-CAPACITIES[table] :]
   return membership, oracle
 
 
@@ -45,18 +41,33 @@ def test_it_holds_what_first_in_first_out_tables_hold(records: Any) -> None:
 
 @given(_RECORDS, _RECORDS)
 @settings(deadline=None, max_examples=30)
-def test_what_was_saved_goes_on_as_if_nothing_had_been(tmp_path_factory: Any, before: Any, after: Any) -> None:
-  path: pathlib.Path = tmp_path_factory.mktemp("membership") / "membership.npz"
+def test_what_was_saved_goes_on_as_if_nothing_had_been(before: Any, after: Any) -> None:
   membership, oracle = _filled(before)
-  membership.save(path)
   loaded = Membership(CAPACITIES)
-  loaded.load(path)
+  loaded.restore(membership.state(), [1_000] * 3)
   _check(loaded, oracle)
   for number, (table, _, first, length) in enumerate(after):  # Episodes that are new.
     for each in (membership, loaded):
       each.add(table, 4 + number, first, first + length)
   assert loaded.sizes.tolist() == membership.sizes.tolist()
   assert loaded.events_in_default == membership.events_in_default
+
+
+def test_what_a_server_lost_is_left_out_and_told_again() -> None:
+  membership = Membership(CAPACITIES)
+  membership.add(0, 0, 0, 7)  # The first two are evicted.
+  membership.add(1, 0, 4, 5)
+  restored = Membership(CAPACITIES)
+  # Its checkpoint had seven of the eight, and one of the two.
+  restored.restore(membership.state(), [7, 1, 0])
+  _check(restored, [[(0, step) for step in (2, 3, 4, 5, 6)], [(0, 4)], []])
+  # It tells again what had not been read then, and what comes new.
+  restored.add(0, 0, 6, 6)
+  restored.add(0, 1, 0, 0)
+  _check(restored, [[*((0, step) for step in (2, 3, 4, 5, 6)), (1, 0)], [(0, 4)], []])
+  again = Membership(CAPACITIES)
+  again.restore(restored.state(), [8, 1, 0])
+  _check(again, [[*((0, step) for step in (2, 3, 4, 5, 6)), (1, 0)], [(0, 4)], []])
 
 
 def test_ids_as_large_as_adders_make_them_are_told_apart() -> None:
