@@ -10,6 +10,10 @@ import math
 
 from configs import UserError
 
+# Of what lies above 0: far below anything of use, and far from where the formulas leave a float's range.
+LEAST = 1e-12
+_MOST_EVENTS = 1_000_000
+
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
@@ -28,14 +32,18 @@ class Setting:
   mu: float
 
   def __post_init__(self) -> None:
-    if not 0 < self.eta < 1:
-      raise UserError(f"eta is {self.eta:g}: it is the share of all event tables together, above 0 and below 1.")
+    if not LEAST <= self.eta <= 1 - LEAST:
+      raise UserError(
+        f"eta is {self.eta:g}: it is the share of all event tables together, at least {LEAST:g} and at most 1 - {LEAST:g}."
+      )
     if not (math.isfinite(self.tau) and self.tau >= 1):
       raise UserError(f"tau is {self.tau:g}: it is the length of a history in steps, at least 1.")
-    if self.events < 1:
-      raise UserError(f"events is {self.events}: there must be at least 1 event table.")
-    if not 0 < self.mu < 1:
-      raise UserError(f"mu is {self.mu:g}: it is the share of the steps at which an event occurs, above 0 and below 1.")
+    if not 1 <= self.events <= _MOST_EVENTS:
+      raise UserError(f"events is {self.events}: the number of event tables is from 1 to {_MOST_EVENTS:,}.")
+    if not LEAST <= self.mu < 1:
+      raise UserError(
+        f"mu is {self.mu:g}: it is the share of the steps at which an event occurs, at least {LEAST:g} and below 1."
+      )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,16 +123,17 @@ def monolithic_samples(gamma: float, accuracy: float, rarest: float, commonest: 
   Raises:
     UserError: a value is out of its range.
   """
-  if not 0 < gamma < 1:
-    raise UserError(f"gamma is {gamma:g}: it is the discount, above 0 and below 1.")
-  if not 0 < accuracy < 1 / (1 - gamma):
+  if not LEAST <= gamma <= 1 - LEAST:
+    raise UserError(f"gamma is {gamma:g}: it is the discount, at least {LEAST:g} and at most 1 - {LEAST:g}.")
+  if not LEAST <= accuracy < 1 / (1 - gamma):
     raise UserError(
-      f"accuracy is {accuracy:g}: it must be above 0 and below {1 / (1 - gamma):g}, the largest value with rewards up to 1."
+      f"accuracy is {accuracy:g}: it must be at least {LEAST:g} and below {1 / (1 - gamma):g}, the largest value with rewards "
+      "up to 1."
     )
-  if not 0 < rarest <= commonest <= 1:
+  if not LEAST <= rarest <= commonest <= 1:
     raise UserError(
       f"rarest is {rarest:g} and commonest {commonest:g}: they are the least and the greatest probability of a "
-      "state-action pair, so 0 < rarest <= commonest <= 1."
+      f"state-action pair, so {LEAST:g} <= rarest <= commonest <= 1."
     )
   logarithm = math.log(4 / ((1 - gamma) * accuracy))
   return 832 * gamma**2 / ((1 - gamma) ** 5 * accuracy**2) * logarithm * commonest / rarest**3

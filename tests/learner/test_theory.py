@@ -1,6 +1,7 @@
 """The calculator of the SSET paper's theory: numbers by hand, round trips, and a tabular simulation that it has to fit."""
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -10,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from configs import UserError
-from learner.theory import Setting, exponent, guarantee, history_bound, lambert_w_of_exp, monolithic_samples
+from learner.theory import LEAST, Setting, exponent, guarantee, history_bound, lambert_w_of_exp, monolithic_samples
 from tests.actors.oracle import Episode, Event, Row, Step, replay
 
 
@@ -85,6 +86,18 @@ def test_tau_gives_m_and_m_gives_tau(eta, tau, events, mu):
   assert exponent(dataclasses.replace(setting, tau=tau * 1.01)) < m
 
 
+def test_nothing_that_is_allowed_leaves_the_range_of_numbers():
+  for eta, tau, events, mu in itertools.product(
+    (LEAST, 0.5, 1 - LEAST), (1, 1e300), (1, 1_000_000), (LEAST, 1 - LEAST)
+  ):
+    found = guarantee(Setting(eta, tau, events, mu))
+    assert math.isfinite(found.m)
+    assert found.over_sampling is None or math.isfinite(found.over_sampling)
+  samples = monolithic_samples(1 - LEAST, LEAST, LEAST, 1.0)
+  assert math.isfinite(samples)
+  assert samples > monolithic_samples(LEAST, 0.5, 0.5, 0.5) > 0
+
+
 def test_the_bound_of_proposition_1_by_hand():
   # 832 * .25 / (.5^5 * .25) * ln(4 / (.5 * .5)) * .5 / .125 = 26624 * ln(16) * 4.
   assert monolithic_samples(0.5, 0.5, rarest=0.5, commonest=0.5) == pytest.approx(26624 * math.log(16) * 4)
@@ -95,24 +108,33 @@ def test_the_bound_of_proposition_1_by_hand():
   [
     (
       lambda: Setting(0.0, 1, 1, 0.1),
-      r"^eta is 0: it is the share of all event tables together, above 0 and below 1\.$",
+      r"^eta is 0: it is the share of all event tables together, at least 1e-12 and at most 1 - 1e-12\.$",
     ),
     (lambda: Setting(1.0, 1, 1, 0.1), r"^eta is 1"),
     (lambda: Setting(float("nan"), 1, 1, 0.1), r"^eta is nan"),
     (lambda: Setting(0.5, 0.5, 1, 0.1), r"^tau is 0\.5: it is the length of a history in steps, at least 1\.$"),
     (lambda: Setting(0.5, float("inf"), 1, 0.1), r"^tau is inf"),
-    (lambda: Setting(0.5, 1, 0, 0.1), r"^events is 0: there must be at least 1 event table\.$"),
-    (lambda: Setting(0.5, 1, 1, 0.0), r"^mu is 0: it is the share of the steps at which an event occurs, above 0 and"),
+    (lambda: Setting(0.5, 1, 0, 0.1), r"^events is 0: the number of event tables is from 1 to 1,000,000\.$"),
+    (lambda: Setting(0.5, 1, 10**400, 0.1), r"^events is 1000"),
+    (
+      lambda: Setting(0.5, 1, 1, 0.0),
+      r"^mu is 0: it is the share of the steps at which an event occurs, at least 1e-12",
+    ),
+    (lambda: Setting(0.5, 1, 1, 5e-324), r"^mu is 4\.94066e-324"),
     (lambda: Setting(0.5, 1, 1, 1.0), r"^mu is 1"),
-    (lambda: monolithic_samples(1.0, 0.1, 0.1, 0.1), r"^gamma is 1: it is the discount, above 0 and below 1\.$"),
+    (
+      lambda: monolithic_samples(1.0, 0.1, 0.1, 0.1),
+      r"^gamma is 1: it is the discount, at least 1e-12 and at most 1 -",
+    ),
     (
       lambda: monolithic_samples(0.5, 2.0, 0.1, 0.1),
-      r"^accuracy is 2: it must be above 0 and below 2, the largest value",
+      r"^accuracy is 2: it must be at least 1e-12 and below 2, the largest value",
     ),
     (
       lambda: monolithic_samples(0.5, 0.1, 0.0, 0.1),
-      r"^rarest is 0 and commonest 0\.1: .* 0 < rarest <= commonest <= 1",
+      r"^rarest is 0 and commonest 0\.1: .* 1e-12 <= rarest <= commonest <= 1",
     ),
+    (lambda: monolithic_samples(0.9, 0.1, 1e-110, 0.1), r"^rarest is 1e-110"),
     (lambda: monolithic_samples(0.5, 0.1, 0.2, 0.1), r"^rarest is 0\.2 and commonest 0\.1"),
   ],
 )
