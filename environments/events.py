@@ -4,6 +4,7 @@ An event's condition sees the whole step and not only what the replay stores: th
 the episode ended by its own rules or by the clock.
 """
 
+import copy
 import difflib
 import functools
 import importlib
@@ -177,7 +178,9 @@ def make_condition(reference: str, arguments: Mapping[str, Any], what: str) -> C
 
 
 def make_callable(reference: str, arguments: Mapping[str, Any], what: str, takes: Sequence[str]) -> Callable[..., Any]:
-  """What a reference and its arguments make: an instance of a class, or a function with its arguments bound.
+  """What a reference and its arguments make: an instance of a class, a function with its arguments bound, or a copy of an object.
+
+  Whatever it remembers is for one environment alone.
 
   Args:
     reference: `module:name`.
@@ -194,6 +197,10 @@ def make_callable(reference: str, arguments: Mapping[str, Any], what: str, takes
     made = _instantiate(target, arguments, named, takes)
     _check_takes(made, {}, named, takes)
     return made
+  if not inspect.isroutine(target):
+    if arguments:
+      raise UserError(f"{named} is an object, which takes no arguments: name its class, or leave them out.")
+    target = _copy(target, named)
   _check_takes(target, arguments, named, takes)
   return functools.partial(target, **arguments) if arguments else target
 
@@ -202,6 +209,17 @@ def _load_event(spec: EventSpec, bit: int) -> _Event:
   condition = make_condition(spec.condition, spec.arguments, f"The condition of event {spec.name!r}")
   reset = getattr(condition, "reset", None)
   return _Event(spec.name, bit, condition, reset if callable(reset) else None)
+
+
+def _copy(target: Callable[..., Any], named: str) -> Callable[..., Any]:
+  try:
+    copied: Callable[..., Any] = copy.deepcopy(target)
+    return copied
+  except Exception as error:  # The object is the user's.
+    raise UserError(
+      f"{named} is an object that cannot be copied for each environment ({type(error).__name__}: {error}): name a class or a "
+      "function."
+    ) from error
 
 
 def _instantiate(

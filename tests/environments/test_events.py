@@ -64,6 +64,13 @@ MODULE = """
     def __call__(self, step):
       return True
 
+  class Locked(Third):
+    def __deepcopy__(self, memo):
+      raise TypeError("cannot pickle a lock")
+
+  third = Third()
+  locked = Locked()
+
   CONSTANT = 3
 """
 
@@ -137,6 +144,16 @@ def test_a_class_needs_no_reset(conditions):
   assert monitor(make_step()) == 1
 
 
+def test_an_object_counts_for_each_environment_by_itself(conditions):
+  monitors = make_monitor("third"), make_monitor("third")
+  for monitor in monitors:
+    monitor.reset()
+  step = make_step()
+  assert [monitor(step) for _ in range(3) for monitor in monitors] == [0, 0, 0, 0, 1, 1]
+  monitors[0].reset()
+  assert [monitor(step) for monitor in monitors] == [0, 0]
+
+
 @pytest.mark.parametrize("value", [1, 0, None, "yes", 1.0])
 def test_what_is_not_a_bool_is_refused(conditions, value):
   with pytest.raises(UserError, match=r"condition of event 'event0' returned a .*: it must return True or False\."):
@@ -166,6 +183,12 @@ def test_a_reset_that_raises_is_named(conditions):
     ),
     ("above", {}, r"cannot be called with a step \(missing a required argument: 'threshold'\)"),
     ("true", {"a": 1}, r"cannot be called with a step and the arguments .*'a'"),
+    ("third", {"count": 2}, r"is an object, which takes no arguments: name its class, or leave them out\."),
+    (
+      "locked",
+      {},
+      r"is an object that cannot be copied for each environment \(TypeError: cannot pickle a lock\): name",
+    ),
     ("no_parameters", {}, r"cannot be called with a step \(too many positional arguments\)"),
   ],
 )
