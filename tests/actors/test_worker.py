@@ -1,5 +1,6 @@
 """The rollout worker and its actors, against a real server."""
 
+import dataclasses
 import itertools
 import pathlib
 import threading
@@ -15,7 +16,7 @@ from actors import worker as worker_module
 from actors.actor import RolloutActor
 from actors.policies import PolicyBank
 from actors.worker import RolloutWorker
-from configs import RunConfig, Stopped, UserError
+from configs import EventSpec, RunConfig, Stopped, UserError
 from environments import make_event_environment
 from networks import make_acting_policy, make_acting_q_network
 from replay_server import layout
@@ -23,7 +24,7 @@ from replay_server.messages import EpisodeSummary, decode
 from replay_server.policy import PolicyPublisher, PolicySource
 from replay_server.server import ReplayServer
 from tests.actors.running import CODEC, SPEC, TIME_LIMIT, make_run, snapshot, with_goal
-from tests.serving import adding, drain, serving, size_of
+from tests.serving import adding, drain, drain_priorities, serving, size_of
 
 
 @pytest.fixture
@@ -90,6 +91,31 @@ def test_a_summary_tells_return_length_and_events_of_its_episode(tmp_path: pathl
     assert summary.length == len(episode)
     assert summary.episode_return == pytest.approx(sum(float(row["reward"]) for row in episode), rel=1e-5)
     assert summary.events == np.bitwise_or.reduce([int(row["events"]) for row in episode])
+
+
+def test_new_items_have_the_largest_priorities_that_came_with_the_policy(
+  tmp_path: pathlib.Path, stop: threading.Event
+) -> None:
+  config = with_goal(make_run())
+  ends = EventSpec("done", "environments.conditions:EpisodeEnd", history=TIME_LIMIT)
+  config = dataclasses.replace(config, events=(ends,))
+  with serving(config, tmp_path, CODEC, inline=True) as server:
+    publisher = PolicyPublisher(server.connection)
+    publisher.publish(dataclasses.replace(snapshot(1), priorities=(2.0, 3.0)))
+    worker = _worker(server, stop)
+    worker.step()
+    publisher.publish(dataclasses.replace(snapshot(2), priorities=(5.0, 7.0)))
+    while worker._slots[0].actor.version < 2:  # Until the first episode has ended.
+      worker.step()
+    first = worker.environment_steps - 1
+    for _ in range(5 * TIME_LIMIT):
+      worker.step()
+    worker.flush()
+    worker.close()
+    assert drain_priorities(server.connection, "default") == [2.0] * first + [5.0] * (5 * TIME_LIMIT + 1)
+    ended = drain_priorities(server.connection, "done")
+    assert ended == [3.0] * first + [7.0] * (len(ended) - first)
+    assert len(ended) > first
 
 
 def test_a_worker_warms_up_at_random_and_then_wants_a_policy(

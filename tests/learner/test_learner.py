@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from acme import core, specs
 
-from configs import TableSpec, UserError
+from configs import CagradConfig, PriorityConfig, TableSpec, UserError
 from learner.learner import Learner, choose_device
 from networks import flatten_weights
 from replay_server.policy import PolicySource, load_snapshot
@@ -66,6 +66,41 @@ def _break(learner: Learner) -> None:
   """Leaves weights behind as an update that overflowed does."""
   variable = learner._algorithm.policy.trainable_variables[0]
   variable.assign(variable * np.nan)
+
+
+def test_an_update_has_the_importance_weights_and_the_coefficient_of_its_gradient_step(
+  make_config, serve, learn, monkeypatch
+) -> None:
+  tables = (TableSpec("default", 0.5, min_size=4, selector="prioritized"), TABLES[1])
+  # Both schedules take four gradient steps, two blocks.
+  priority = PriorityConfig(importance_exponent=0.2, final_importance_exponent=1.0, importance_updates=4)
+  cagrad = CagradConfig(0.8, final_coefficient=0.0, updates=4)
+  filled = serve(make_config(tables, {"priority": priority}, cagrad=cagrad, **FIELDS))
+  filled.fill("default", range(10))
+  filled.fill("done", range(5))
+  learner = learn(filled)
+  blocks, weights, coefficients = [], [], []
+  next_block, update_block = learner._sampler.next_block, learner._algorithm.update_block
+
+  def drawing() -> Any:
+    blocks.append(next_block())
+    return blocks[-1]
+
+  def updating(rows: Any, loss_weights: Any, row_tables: Any, coefficient: Any) -> Any:
+    weights.append(loss_weights.numpy())
+    coefficients.append(float(coefficient))
+    return update_block(rows, loss_weights, row_tables, coefficient)
+
+  monkeypatch.setattr(learner._sampler, "next_block", drawing)
+  monkeypatch.setattr(learner._algorithm, "update_block", updating)
+  for _ in range(3):
+    learner.step()
+  assert coefficients == pytest.approx([0.8, 0.4, 0.0])
+  for block, found, beta in zip(blocks, weights, (0.2, 0.6, 1.0), strict=True):
+    raw = np.where(block.tables == 0, (block.table_sizes * block.probabilities) ** -beta, 1.0)
+    np.testing.assert_allclose(found, raw / raw.max(axis=1, keepdims=True), rtol=1e-5)
+  # New priorities made draws unequal, so that it is not all ones that are compared.
+  assert np.ptp(weights[-1]) > 0.01
 
 
 def test_steps_are_counted_and_policies_published_at_their_period(filled, learn) -> None:
