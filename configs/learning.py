@@ -31,6 +31,11 @@ class CagradConfig:
     for value in (self.coefficient, *final):
       require(0 <= value < 1, f"A coefficient of learner.cagrad is {value}: it must lie in [0, 1).")
     require_positive("learner.cagrad", updates=self.updates)
+    require(
+      self.final_coefficient is not None or self.updates == CagradConfig.updates,
+      "learner.cagrad.updates is how long the coefficient takes to its final value, and there is none: set "
+      "learner.cagrad.final_coefficient, or leave it out.",
+    )
 
   @property
   def in_use(self) -> bool:

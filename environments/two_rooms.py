@@ -10,8 +10,8 @@
 
 The paper gives the task: from the bottom left through the gap to the green square; and says that the world is similar to
 the three rooms, whose observation, actions and rewards are taken here. It leaves open the sizes, the rows of the gap and
-of the goal, and the time limit. With the defaults the straight way to the goal ends at the wall: potentials that lead
-there, the distance to the goal or to the right wall, do no better than none, as the paper found.
+of the goal, and the time limit. With the defaults the straight way to the goal ends at the wall, where potentials of the
+distance to the goal or to the right wall lead: the paper found such potentials no better than none.
 """
 
 from typing import Any, ClassVar

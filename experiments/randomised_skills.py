@@ -44,7 +44,7 @@ def get_cagrad() -> Experiment:
       method("uniform", "Uniform ER"),
       method("sset", "SSET, c = 0"),
       *(Variant(f"c_{round(100 * c)}", f"SSET, c = {c:g}", _with_cagrad(CagradConfig(c))) for c in _COEFFICIENTS),
-      Variant("c_80_to_0", "SSET, c from .8 to 0", _with_cagrad(CagradConfig(0.8, 0.0, 32_000))),
+      Variant("c_80_to_0", "SSET, c from .8 to 0 in 32,000 updates", _with_cagrad(CagradConfig(0.8, 0.0, 32_000))),
     ),
     panels=(Panel("eval_return", "return (ε = .05)"), Panel("door_return", "return, open-door"), TRAINING),
     thresholds=(
