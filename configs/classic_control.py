@@ -27,7 +27,8 @@ def get_pendulum_config() -> RunConfig:
       insert_tolerance_steps=200,
     ),
     network=NetworkConfig(hidden_sizes=(64, 64)),
-    actor=ActorConfig(workers=1, random_steps=500),
+    # The newest policy as often as there is one, as SAC and TD3 were published.
+    actor=ActorConfig(workers=1, random_steps=500, policy_period_steps=32),
     learner=LearnerConfig(
       algorithm="sac",
       batch_size=128,

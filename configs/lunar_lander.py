@@ -27,13 +27,15 @@ def get_config() -> RunConfig:
     replay=ReplayConfig(
       capacity=20_000,
       default=TableSpec("default", probability=0.7, min_size=1_000),
-      tables=tuple(TableSpec(name, probability) for name, probability in PROBABILITIES.items()),
+      # So that a few early rows are not learned by heart, which the paper leaves to be chosen.
+      tables=tuple(TableSpec(name, probability, min_size=500) for name, probability in PROBABILITIES.items()),
       # The paper trains asynchronously, with one worker.
       environment_steps_per_update=1,
       insert_tolerance_steps=500,
     ),
     network=NetworkConfig(hidden_sizes=(256, 256)),
-    actor=ActorConfig(workers=1, random_steps=1_000),
+    # The newest policy as often as there is one, as SAC was published: an episode can have 1,000 steps.
+    actor=ActorConfig(workers=1, random_steps=1_000, policy_period_steps=64),
     learner=LearnerConfig(
       algorithm="sac",
       sac=SacConfig(target_entropy=-2.0),
@@ -64,6 +66,8 @@ def get_discrete_config() -> RunConfig:
     name="lunar_lander",
     environment=EnvironmentConfig("LunarLander-v3"),
     replay=dataclasses.replace(sac.replay, environment_steps_per_update=4),
-    actor=dataclasses.replace(sac.actor, epsilon=1.0, final_epsilon=0.05, epsilon_decay_updates=10_000),
+    actor=dataclasses.replace(
+      sac.actor, policy_period_steps=None, epsilon=1.0, final_epsilon=0.05, epsilon_decay_updates=10_000
+    ),
     learner=dataclasses.replace(sac.learner, algorithm="ddqn", sac=SacConfig(), batch_size=64, learning_rate=5e-4),
   )

@@ -4,8 +4,12 @@ import numpy as np
 import pytest
 
 from actors.policies import random_action
-from configs import PRESETS, RunConfig, UserError, load_config, to_json, two_rooms
+from configs import PRESETS, RunConfig, UserError, load_config, override, to_json, two_rooms
 from environments import TwoRooms, make_event_environment
+
+# Presets with events of high reward, and all whose actions are continuous.
+MUJOCO = ["halfcheetah", "hopper", "walker2d", "humanoid", "halfcheetah_large"]
+CONTINUOUS = [preset for preset in PRESETS if load_config(preset).learner.algorithm != "ddqn"]
 
 
 @pytest.fixture
@@ -34,22 +38,66 @@ def test_three_rooms_has_the_parameters_of_table_1():
   assert (config.actor.epsilon, config.actor.workers) == (0.3, 2)
 
 
-def test_the_continuous_worlds_have_the_parameters_of_table_2():
-  lander, cheetah = load_config("lunar_lander_continuous"), load_config("halfcheetah")
-  assert {table.name: table.probability for table in lander.replay.all_tables} == {
-    "default": 0.7,
-    "land_between_flags": 0.1,
-    "land_near_middle": 0.2,
-  }
-  assert (lander.replay.capacity, lander.learner.batch_size, lander.learner.sac.target_entropy) == (20_000, 32, -2)
-  assert {event.arguments["above"] for event in cheetah.events} == {8, 12, 16}
-  assert [table.probability for table in cheetah.replay.all_tables] == pytest.approx([0.6, 0.2, 0.1, 0.1])
-  assert (cheetah.replay.capacity, cheetah.learner.batch_size) == (1_000_000, 256)
-  for config in (lander, cheetah):
-    assert {event.history for event in config.events} == {200}
-    assert config.network.hidden_sizes == (256, 256)
-    learner = config.learner
-    assert (learner.learning_rate, learner.target_update_rate, learner.discount) == (3e-4, 0.005, 0.99)
+TABLE_2 = {
+  "lunar_lander_continuous": (-2, 20_000, 32, {"land_between_flags": 0.1, "land_near_middle": 0.2}),
+  "halfcheetah": (-6, 1_000_000, 256, {8: 0.2, 12: 0.1, 16: 0.1}),
+  "hopper": (-3, 1_000_000, 256, {2.5: 0.2, 3: 0.1, 3.5: 0.1}),
+  "walker2d": (-6, 1_000_000, 256, {4: 0.2, 5: 0.1, 6: 0.05, 7: 0.05}),
+  "humanoid": (-17, 1_000_000, 256, {5: 0.2, 7: 0.1, 10: 0.1}),
+}
+
+
+@pytest.mark.parametrize("preset", TABLE_2)
+def test_the_continuous_worlds_have_the_parameters_of_table_2(preset):
+  target_entropy, capacity, batch_size, shares = TABLE_2[preset]
+  config = load_config(preset)
+  probabilities = {table.name: table.probability for table in config.replay.tables}
+  # The lander's events have names, MuJoCo's are known by their thresholds.
+  of_events = {event.arguments.get("above", event.name): probabilities[str(event.table)] for event in config.events}
+  assert of_events == shares
+  assert len(probabilities) == len(shares)
+  assert config.replay.default.probability == pytest.approx(0.7 if preset == "lunar_lander_continuous" else 0.6)
+  assert {event.history for event in config.events} == {200}
+  assert {event.arguments.get("of", "reward") for event in config.events} == {"reward"}
+  learner = config.learner
+  assert (config.replay.capacity, learner.batch_size) == (capacity, batch_size)
+  assert (learner.algorithm, config.network.hidden_sizes, config.actor.workers) == ("sac", (256, 256), 1)
+  assert (learner.learning_rate, learner.target_update_rate, learner.discount) == (3e-4, 0.005, 0.99)
+  assert learner.policy_learning_rate is None
+  # None is minus the dimensions of the action.
+  environment = make_event_environment(config)
+  (dimensions,) = environment.action_spec().shape
+  environment.close()
+  assert (-dimensions if learner.sac.target_entropy is None else learner.sac.target_entropy) == target_entropy
+
+
+@pytest.mark.parametrize(("preset", "min_size"), [("lunar_lander_continuous", 500), *((p, 1_000) for p in MUJOCO)])
+def test_event_tables_of_continuous_worlds_wait_until_they_hold_more_than_a_few_rows(preset, min_size):
+  replay = load_config(preset).replay
+  assert {table.min_size for table in replay.tables} == {min_size}
+  assert min_size <= min(replay.capacity_of(table) for table in replay.tables)
+
+
+@pytest.mark.parametrize("preset", CONTINUOUS)
+def test_workers_of_continuous_worlds_act_with_the_newest_policy(preset):
+  config = load_config(preset)
+  steps_per_update = config.replay.environment_steps_per_update
+  assert steps_per_update is not None
+  assert config.actor.policy_period_steps == config.learner.publish_period_updates * steps_per_update
+
+
+def test_workers_of_discrete_worlds_keep_a_policy_through_an_episode():
+  for preset in set(PRESETS) - set(CONTINUOUS):
+    assert load_config(preset).actor.policy_period_steps is None
+
+
+def test_every_event_and_table_of_a_preset_can_be_reached_by_its_name():
+  for preset in PRESETS:
+    config = load_config(preset)
+    for event in config.events:
+      changed = override(config, {f"events.{event.name}.history": "7", f"replay.tables.{event.table}.min_size": "3"})
+      assert next(found for found in changed.events if found.name == event.name).history == 7
+      assert next(found for found in changed.replay.tables if found.name == event.table).min_size == 3
 
 
 def test_the_large_preset_has_the_learner_of_the_racing_experiments():
