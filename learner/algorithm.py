@@ -108,7 +108,8 @@ class Algorithm(abc.ABC):
       cagrad: float32 (), c.
 
     Returns:
-      (`METRICS`, float32 () each; td_errors, float32 [batch]).
+      (`METRICS`, float32 () each; td_errors, float32 [batch], whose sizes are the rows' priorities: of twin critics the mean of
+      the sizes of both, as errors of opposite sign would cancel out).
     """
 
   def _tape(self) -> tf.GradientTape:

@@ -73,12 +73,13 @@ class SoftActorCritic(ActorCritic):
         next_value = soft_value(next_values, next_log_probs, temperature)
         errors = td_errors(values, batch["reward"], discounts, next_value)
         critic_losses = 0.5 * tf.square(errors)
-        td_error = tf.reduce_mean(errors, axis=0)
+        td_error = tf.reduce_mean(tf.abs(errors), axis=0)
       else:
         next_returns = lesser_distribution(next_values) - temperature * next_log_probs[:, None]
         targets = batch["reward"][:, None] + discounts[:, None] * next_returns
         critic_losses = quantile_huber(values, targets, self._sac.kappa)
-        td_error = tf.reduce_mean(targets, axis=-1) - tf.reduce_mean(values, axis=(0, 2))
+        of_means = tf.reduce_mean(targets, axis=-1) - tf.reduce_mean(values, axis=-1)
+        td_error = tf.reduce_mean(tf.abs(of_means), axis=0)
       row_losses = weights * tf.reduce_sum(critic_losses, axis=0)
     self._apply(self._critics_adam, tape, trace, row_losses, tables, cagrad)
 

@@ -57,7 +57,7 @@ class Td3(ActorCritic):
       "mean_q": tf.reduce_mean(values),
       "policy_loss": self._policy_loss.read_value(),
     }
-    return metrics, tf.reduce_mean(errors, axis=0)
+    return metrics, tf.reduce_mean(tf.abs(errors), axis=0)
 
   def _smoothed(self, next_features: tf.Tensor) -> tf.Tensor:
     """The target policy's actions with clipped noise (Fujimoto et al., 2018, Eq. 15)."""

@@ -40,12 +40,12 @@ HIDDEN = 4
 Weights = list[np.ndarray]
 
 
-def make_run(name: Name, hidden: tuple[int, ...] = (HIDDEN,), **learner: Any) -> RunConfig:
+def make_run(name: Name, hidden: tuple[int, ...] = (HIDDEN,), policy_dropout: float = 0.0, **learner: Any) -> RunConfig:
   parts = {"learning_rate": 0.01, "discount": 0.9, "target_update_rate": 0.2, **learner}
   return RunConfig(
     events=(EventSpec("event", "module:function", 1),),
     replay=ReplayConfig(default=TableSpec("default", 0.5), tables=(TableSpec("event", 0.5),)),
-    network=NetworkConfig(hidden),
+    network=NetworkConfig(hidden, policy_dropout=policy_dropout),
     learner=LearnerConfig(algorithm=name, **parts),
   )
 
@@ -184,7 +184,7 @@ class Oracle:
     lesser = next_values.mean(axis=2).argmin(axis=0)
     returns = next_values[lesser, np.arange(len(rewards))] - alpha * next_log_probs[:, None]
     targets = rewards[:, None] + discounts[:, None] * returns
-    td_error = targets.mean(axis=1) - critics(self.critics, observations, actions).mean(axis=(0, 2))
+    td_error = np.abs(targets.mean(axis=1) - critics(self.critics, observations, actions).mean(axis=2)).mean(axis=0)
 
     def losses(of: Weights) -> np.ndarray:
       values = critics(of, observations, actions)
@@ -217,7 +217,7 @@ class Oracle:
     noise = np.clip(td3.target_noise * self._draw_noise(len(rewards)), -td3.target_noise_clip, td3.target_noise_clip)
     next_actions = np.clip(np.tanh(mlp(self.target_policy, next_observations)) + noise, -1, 1)
     targets = rewards + discounts * critics(self.targets, next_observations, next_actions)[..., 0].min(axis=0)
-    td_error = (targets - critics(self.critics, observations, actions)[..., 0]).mean(axis=0)
+    td_error = np.abs(targets - critics(self.critics, observations, actions)[..., 0]).mean(axis=0)
     loss = self._critics_step(lambda of: 0.5 * (targets - critics(of, observations, actions)[..., 0]) ** 2, weights)
 
     def policy_loss(of: Weights) -> float:
@@ -311,6 +311,37 @@ def test_a_terminated_row_does_not_bootstrap_and_a_truncated_one_does(name: Name
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_errors_of_twin_critics_that_have_opposite_signs_do_not_cancel_out(name: Name) -> None:
+  algorithm = make(make_run(name))
+  # Whatever they see, one critic says 4 and the other -2; the row's target is its reward.
+  _, last_bias, *weights = algorithm.checkpointed["critics"].variables
+  last_bias.assign(tf.reshape([4.0, -2.0], (2, 1, 1)) * tf.ones_like(last_bias))
+  for variable in weights:
+    variable.assign(tf.zeros_like(variable))
+  rows = pack(
+    SPEC,
+    observation=np.zeros((3, 3), np.float32),
+    next_observation=np.zeros((3, 3), np.float32),
+    action=np.zeros((3, 2), np.float32),
+    reward=[1.0, 4.0, 6.0],
+    discount=np.zeros(3),
+  )
+  _, td_errors = update(algorithm, rows[None])
+  np.testing.assert_allclose(td_errors, [[3.0, 3.0, 5.0]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["sac", "qr_sac"])
+def test_updates_leave_out_units_of_the_policy_where_there_is_dropout(name: Name) -> None:
+  rows = random_rows(np.random.default_rng(0), batch=16)[None]
+  (plain, _), (again, _), (dropping, _) = (
+    update(make(make_run(name, (64,), policy_dropout)), rows) for policy_dropout in (0.0, 0.0, 0.5)
+  )
+  assert plain["policy_loss"] == again["policy_loss"]
+  assert abs(plain["policy_loss"] - dropping["policy_loss"]) > 1e-3
+  assert abs(plain["entropy"] - dropping["entropy"]) > 1e-3
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_targets_start_as_the_online_networks_and_a_seed_makes_the_same_ones(name: Name) -> None:
   first, second, other = make(make_run(name), 3), make(make_run(name), 3), make(make_run(name), 4)
   np.testing.assert_array_equal(
@@ -395,7 +426,7 @@ def test_it_finds_the_best_action_of_a_bandit(name: Name) -> None:
       for batch in actions
     ]
   )
-  learner = {} if name == "td3" else {"sac": SacConfig(temperature=0.01, learn_temperature=False)}
+  learner: dict[str, Any] = {} if name == "td3" else {"sac": SacConfig(temperature=0.01, learn_temperature=False)}
   algorithm = make(make_run(name, (32,), learning_rate=0.003, target_update_rate=0.05, **learner))
   for _ in range(8):
     metrics, _ = update(algorithm, rows)
