@@ -18,13 +18,14 @@ def get_pendulum() -> Experiment:
   return Experiment(
     name="pendulum",
     summary="Pendulum: SAC, QR-SAC and TD3",
-    config=evaluated_every(classic_control.get_pendulum_config(), 400),
+    config=evaluated_every(classic_control.get_pendulum_config(), 376),
     variants=(
       Variant("sac", "SAC", lambda config: config),
       Variant("qr_sac", "QR-SAC", _with_learner_of(classic_control.get_pendulum_qr_sac_config())),
       Variant("td3", "TD3", _with_learner_of(classic_control.get_pendulum_td3_config())),
     ),
-    budgets={"paper": Budget(gradient_steps=9_600, seeds=5), "quick": Budget(gradient_steps=3_200, seeds=2)},
+    # The last evaluation is at 9,900 environment steps, warm-up included: the goal is to be reached within 10,000.
+    budgets={"paper": Budget(gradient_steps=9_400, seeds=5), "quick": Budget(gradient_steps=3_008, seeds=2)},
     panels=(Panel("eval_return", "return (10 episodes)"), _TRAINING),
     thresholds=(Threshold("eval_return", -200.0, "the first evaluation with a mean return of -200"),),
     recorded=(_TRAINING.curve,),
@@ -63,13 +64,15 @@ def get_hopper() -> Experiment:
 
 def _mujoco(world: str, threshold: float) -> Experiment:
   config = evaluated_every(mujoco.get_config(world), 5_008)  # A multiple of a block's sixteen.
+  # As many episodes as the paper's Figure 12.
+  config = dataclasses.replace(config, evaluator=dataclasses.replace(config.evaluator, episodes=30))
   return Experiment(
     name=world.lower(),
     summary=f"{world} with SAC: uniform replay and SSET (SSET, Section 6, Figure 12)",
     config=config,
     variants=(method("uniform", "Uniform ER"), method("sset", "SSET")),
     budgets={"paper": Budget(gradient_steps=100_160, seeds=3), "quick": Budget(gradient_steps=5_008, seeds=2)},
-    panels=(Panel("eval_return", "return (10 episodes)"), _TRAINING),
+    panels=(_RETURN, _TRAINING),
     thresholds=(Threshold("eval_return", threshold, f"the first evaluation with a mean return of {threshold:,g}"),),
     recorded=(_TRAINING.curve,),
   )

@@ -1,0 +1,83 @@
+"""The experiments with continuous actions: what they compare, for how long, and how it is measured."""
+
+import pytest
+
+from configs import RunConfig
+from experiments.definition import Experiment
+from experiments.registry import find_experiment
+
+
+def _configs(name: str, budget: str = "paper") -> tuple[Experiment, dict[str, RunConfig]]:
+  experiment = find_experiment(name)
+  return experiment, {
+    variant.name: experiment.config_of(variant, experiment.budgets[budget], seed=0) for variant in experiment.variants
+  }
+
+
+def test_pendulum_compares_the_three_algorithms_on_five_seeds_within_10_000_environment_steps():
+  experiment, configs = _configs("pendulum")
+  assert {name: config.learner.algorithm for name, config in configs.items()} == {
+    "sac": "sac",
+    "qr_sac": "qr_sac",
+    "td3": "td3",
+  }
+  assert experiment.budgets["paper"].seeds == 5
+  for config in configs.values():
+    assert config.environment.name == "Pendulum-v1"
+    # The last evaluation is at the budget's end, warm-up included, and an earlier one not much before it.
+    assert 9_500 < config.environment_steps <= 10_000
+    assert config.replay.environment_steps_per_update == 1
+    assert config.evaluator.episodes == 10
+  (threshold,) = experiment.thresholds
+  assert (threshold.curve, threshold.at_least) == ("eval_return", -200)
+
+
+def test_the_lunar_lander_compares_uniform_per_with_three_exponents_sset_and_qr_sac():
+  experiment, configs = _configs("lunar_lander")
+  assert list(configs) == ["uniform", "sset", "per_40", "per_65", "per_90", "sset_qr_sac"]
+  assert experiment.reference == "uniform"
+  assert experiment.budgets["paper"].seeds == 5
+  for name, config in configs.items():
+    assert config.environment.name == "LunarLanderContinuous-v3"
+    assert config.environment_steps >= 100_000
+    assert config.evaluator.episodes == 30
+    assert config.learner.algorithm == ("qr_sac" if name == "sset_qr_sac" else "sac")
+    selectors = {table.selector for table in config.replay.all_tables}
+    assert selectors == {"prioritized" if name.startswith("per_") else "uniform"}
+    assert bool(config.replay.tables) == name.startswith("sset")
+  assert [configs[f"per_{name}"].replay.priority.exponent for name in (40, 65, 90)] == [0.4, 0.65, 0.9]
+  for name in ("per_40", "per_65", "per_90"):
+    # As the documentation says.
+    priority = configs[name].replay.priority
+    assert [priority.importance_exponent_at(updates) for updates in (0, 10_000, 90_000)] == [0.4, 1.0, 1.0]
+  (threshold,) = experiment.thresholds
+  assert (threshold.curve, threshold.at_least) == ("eval_return", 200)
+
+
+@pytest.mark.parametrize(
+  ("name", "world", "reached"), [("halfcheetah", "HalfCheetah-v5", 3_000), ("hopper", "Hopper-v5", 1_000)]
+)
+def test_mujocos_worlds_compare_uniform_replay_with_sset(name, world, reached):
+  experiment, configs = _configs(name)
+  assert list(configs) == ["uniform", "sset"]
+  assert experiment.budgets["paper"].seeds >= 3
+  for config in configs.values():
+    assert (config.environment.name, config.learner.algorithm) == (world, "sac")
+    assert config.environment_steps >= 100_000
+    assert experiment.budgets["paper"].gradient_steps >= 100_000
+    assert config.evaluator.episodes == 30
+  assert [len(config.replay.tables) for config in configs.values()] == [0, 3]
+  (threshold,) = experiment.thresholds
+  assert (threshold.curve, threshold.at_least) == ("eval_return", reached)
+
+
+@pytest.mark.parametrize("name", ["pendulum", "lunar_lander", "halfcheetah", "hopper"])
+@pytest.mark.parametrize("budget", ["quick", "paper"])
+def test_the_panel_says_over_how_many_episodes_a_return_is_and_the_last_one_is_at_the_budgets_end(name, budget):
+  experiment, configs = _configs(name, budget)
+  (panel,) = [panel for panel in experiment.panels if panel.curve == "eval_return"]
+  for config in configs.values():
+    assert panel.label == f"return ({config.evaluator.episodes} episodes)"
+    assert experiment.budgets[budget].gradient_steps % config.evaluator.period_updates == 0
+    # Each run goes on, solved or not.
+    assert config.evaluator.solved_evaluations == 0
