@@ -78,17 +78,21 @@ class Td3Config:
   """TD3 (Fujimoto et al., 2018); see docs/algorithms.md.
 
   Attributes:
-    policy_period: updates of the critics for one of the policy and of all target networks.
+    policy_period: updates of the critics for one of the policy.
+    target_period: updates of the critics after which all target networks follow; None takes `policy_period`, as in TD3's paper.
     target_noise: deviation of the noise on the target policy's actions.
     target_noise_clip: where that noise is cut off.
   """
 
   policy_period: int = 2
+  target_period: int | None = None
   target_noise: float = 0.2
   target_noise_clip: float = 0.5
 
   def __post_init__(self) -> None:
     require_positive("learner.td3", policy_period=self.policy_period)
+    if self.target_period is not None:
+      require_positive("learner.td3", target_period=self.target_period)
     for name, value in (("target_noise", self.target_noise), ("target_noise_clip", self.target_noise_clip)):
       require(
         math.isfinite(value) and value >= 0, f"learner.td3.{name} is {value}: it must be a finite number, 0 or more."

@@ -5,7 +5,16 @@ import pathlib
 import runpy
 from collections.abc import Callable
 
-from configs import classic_control, lunar_lander, mujoco, obstacle_course, randomised_skills, three_rooms, two_rooms
+from configs import (
+  classic_control,
+  lunar_lander,
+  mujoco,
+  nmer,
+  obstacle_course,
+  randomised_skills,
+  three_rooms,
+  two_rooms,
+)
 from configs.errors import UserError
 from configs.run import RunConfig
 from configs.serialization import from_json
@@ -25,6 +34,11 @@ PRESETS: dict[str, Callable[[], RunConfig]] = {
   "lunar_lander_qr_sac": lunar_lander.get_qr_sac_config,
   **{world.lower(): mujoco.preset(world) for world in mujoco.EVENTS},
   "halfcheetah_large": mujoco.get_large_config,
+  **{
+    f"nmer_{algorithm}_{world.lower()}": nmer.preset(algorithm, world)
+    for algorithm, worlds in nmer.TUNED.items()
+    for world in worlds
+  },
 }
 
 

@@ -51,7 +51,9 @@ class Td3(ActorCritic):
       row_losses = weights * tf.reduce_sum(0.5 * tf.square(errors), axis=0)
     self._apply(self._critics_adam, tape, trace, row_losses, tables, cagrad)
     self._steps.assign_add(1)
+    target_period = self._td3.target_period or self._td3.policy_period
     tf.cond(self._steps % self._td3.policy_period == 0, lambda: self._improve_policy(features), tf.no_op)
+    tf.cond(self._steps % target_period == 0, self._follow_all, tf.no_op)
     metrics = {
       "loss": tf.reduce_mean(row_losses),
       "mean_q": tf.reduce_mean(values),
@@ -67,13 +69,17 @@ class Td3(ActorCritic):
     return tf.clip_by_value(actions + tf.clip_by_value(noise, -limit, limit), -1.0, 1.0)
 
   def _improve_policy(self, features: tf.Tensor) -> tf.Operation:
-    """A step of the policy, and of all target networks."""
+    """A step of the policy."""
 
     def policy_loss() -> tuple[tf.Tensor]:
       return (-tf.reduce_mean(self._values(self._critics, features, self.policy(features))[0]),)
 
     (loss,) = self._improve(policy_loss)
     self._policy_loss.assign(loss)
+    return tf.no_op()
+
+  def _follow_all(self) -> tf.Operation:
+    """A step of all target networks."""
     follow(self._target_policy.trainable_variables, self.policy.trainable_variables, self._config.target_update_rate)
     self._follow_critics()
     return tf.no_op()

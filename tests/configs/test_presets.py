@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 
 from actors.policies import random_action
-from configs import PRESETS, RunConfig, UserError, load_config, override, to_json, two_rooms
+from configs import (
+  PRESETS,
+  RunConfig,
+  SacConfig,
+  Td3Config,
+  UserError,
+  load_config,
+  override,
+  to_json,
+  two_rooms,
+)
 from environments import TwoRooms, make_event_environment
 
 # Presets with events of high reward, and all whose actions are continuous.
@@ -83,7 +93,7 @@ def test_workers_of_continuous_worlds_act_with_the_newest_policy(preset):
   config = load_config(preset)
   steps_per_update = config.replay.environment_steps_per_update
   assert steps_per_update is not None
-  assert config.actor.policy_period_steps == config.learner.publish_period_updates * steps_per_update
+  assert config.actor.policy_period_steps == pytest.approx(config.learner.publish_period_updates * steps_per_update)
 
 
 def test_workers_of_discrete_worlds_keep_a_policy_through_an_episode():
@@ -98,6 +108,55 @@ def test_every_event_and_table_of_a_preset_can_be_reached_by_its_name():
       changed = override(config, {f"events.{event.name}.history": "7", f"replay.tables.{event.table}.min_size": "3"})
       assert next(found for found in changed.events if found.name == event.name).history == 7
       assert next(found for found in changed.replay.tables if found.name == event.table).min_size == 3
+
+
+# Replay ratio, L2 of the policy and length of the gradient of NMER's Tables 8 to 18, in the rows of uniform replay that are bold.
+NMER = {
+  ("sac", "ant"): (5, 1e-3, None),
+  ("sac", "halfcheetah"): (5, 1e-3, None),
+  ("sac", "hopper"): (5, 1e-3, 40),
+  ("sac", "swimmer"): (20, 1e-4, None),
+  ("sac", "walker2d"): (5, 1e-2, None),
+  ("td3", "ant"): (1, 0, None),
+  ("td3", "halfcheetah"): (1, 0, None),
+  ("td3", "hopper"): (20, 0, None),
+  ("td3", "swimmer"): (20, 0, None),
+  ("td3", "walker2d"): (1, 0, None),
+  ("td3", "humanoid"): (5, 0, None),
+}
+
+
+@pytest.mark.parametrize(("algorithm", "world"), NMER)
+def test_nmers_worlds_have_the_parameters_of_its_tables_4_to_6(algorithm, world):
+  config = load_config(f"nmer_{algorithm}_{world}")
+  learner, replay = config.learner, config.replay
+  assert config.environment.name.lower() == f"{world}-v5"
+  assert config.environment_steps == 200_000
+  updates_per_step, policy_l2, max_gradient_norm = NMER[algorithm, world]
+  assert replay.environment_steps_per_update == pytest.approx(1 / updates_per_step)
+  assert (learner.policy_l2, learner.max_gradient_norm) == (policy_l2, max_gradient_norm)
+  assert (replay.capacity, replay.tables, replay.default.selector) == (1_000_000, (), "uniform")
+  assert learner.policy_learning_rate is None
+  assert (learner.algorithm, learner.target_update_rate, learner.discount, learner.n_step) == (
+    algorithm,
+    0.005,
+    0.99,
+    1,
+  )
+  if algorithm == "sac":
+    assert (learner.learning_rate, learner.batch_size, config.network.hidden_sizes) == (3e-3, 256, (256, 256))
+    assert learner.sac == SacConfig(temperature=1.0, learn_temperature=True, target_entropy=None)
+  else:
+    assert (learner.learning_rate, learner.batch_size, config.network.hidden_sizes) == (5e-4, 100, (400, 300))
+    assert learner.td3 == Td3Config(policy_period=2, target_period=1, target_noise=0.2, target_noise_clip=0.5)
+    assert (config.actor.random_steps, config.actor.action_noise) == (10_000, 0.1)
+  priority = replay.priority
+  assert (priority.exponent, priority.epsilon) == (0.6, 1e-6)
+  assert [priority.importance_exponent_at(updates) for updates in (0, 10_000, 100_000)] == [0.4, 0.4, 0.4]
+
+
+def test_every_experiment_of_nmer_is_a_preset():
+  assert {preset for preset in PRESETS if preset.startswith("nmer")} == {f"nmer_{a}_{w}" for a, w in NMER}
 
 
 def test_the_large_preset_has_the_learner_of_the_racing_experiments():

@@ -122,6 +122,8 @@ def test_an_evaluator_has_a_goal_when_it_has_an_event_or_a_return_to_reach():
     (lambda: SacConfig(quantiles=0), r"learner\.sac\.quantiles is 0"),
     (lambda: SacConfig(target_entropy=float("nan")), r"learner\.sac\.target_entropy is nan"),
     (lambda: Td3Config(policy_period=0), r"learner\.td3\.policy_period is 0"),
+    (lambda: Td3Config(target_period=0), r"learner\.td3\.target_period is 0: it must be a finite number above 0\."),
+    (lambda: Td3Config(target_period=-2), r"learner\.td3\.target_period is -2"),
     (lambda: Td3Config(target_noise=-0.1), r"learner\.td3\.target_noise is -0\.1"),
     (lambda: NetworkConfig((), dueling=True), r"network\.dueling splits the last hidden layer"),
     (lambda: NetworkConfig(policy_dropout=1.0), r"network\.policy_dropout is 1\.0: it must lie in \[0, 1\)\."),

@@ -227,6 +227,7 @@ class Oracle:
     self._steps += 1
     if self._steps % td3.policy_period == 0:
       self._policy_adam.apply(self.policy, slopes(policy_loss, self.policy))
+    if self._steps % (td3.target_period or td3.policy_period) == 0:
       self._follow(self.target_policy, self.policy)
       self._follow(self.targets, self.critics)
     return loss, td_error
@@ -242,6 +243,8 @@ class Oracle:
     ("qr_sac", {"sac": SacConfig(temperature=0.3, quantiles=3, kappa=0.5)}),
     ("td3", {}),
     ("td3", {"td3": Td3Config(policy_period=1, target_noise=1.0, target_noise_clip=0.3), "policy_l2": 0.1}),
+    ("td3", {"td3": Td3Config(policy_period=2, target_period=1)}),
+    ("td3", {"td3": Td3Config(policy_period=1, target_period=3)}),
   ],
 )
 def test_updates_are_those_of_plain_numpy(name: Name, learner: dict[str, Any]) -> None:
@@ -257,7 +260,7 @@ def test_updates_are_those_of_plain_numpy(name: Name, learner: dict[str, Any]) -
     loss, td_error = oracle.update(CODEC.unpack(rows), weights)
     np.testing.assert_allclose(metrics["loss"], [loss], rtol=2e-3)
     np.testing.assert_allclose(td_errors, [td_error], rtol=2e-3, atol=2e-4)
-    for part in ("policy", "critics", "targets"):
+    for part in ("policy", "critics", "targets", *(["target_policy"] if name == "td3" else [])):
       for ours, theirs in zip(arrays(algorithm.checkpointed[part]), getattr(oracle, part), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=3e-4)
     if name != "td3":
