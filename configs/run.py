@@ -366,6 +366,8 @@ class RunConfig:
     for name, changed, algorithms in (
       ("network.dueling", network.dueling, ("ddqn",)),
       ("network.policy_dropout", network.policy_dropout > 0, ("sac", "qr_sac")),
+      ("actor.epsilon", actor.epsilon != ActorConfig.epsilon, ("ddqn",)),
+      ("actor.epsilon_decay_updates", actor.epsilon_decay_updates != ActorConfig.epsilon_decay_updates, ("ddqn",)),
       ("actor.worker_epsilons", bool(actor.worker_epsilons), ("ddqn",)),
       ("actor.final_epsilon", actor.final_epsilon is not None, ("ddqn",)),
       ("actor.action_noise", actor.action_noise != ActorConfig.action_noise, ("td3",)),
@@ -381,6 +383,11 @@ class RunConfig:
         f"{name} is set, and the algorithm {learner.algorithm!r} does not use it, as {' and '.join(algorithms)} would: "
         "leave it at its default, or choose another algorithm.",
       )
+    require(
+      learner.sac.learn_temperature or learner.sac.target_entropy is None,
+      f"learner.sac.target_entropy is {learner.sac.target_entropy}, and a temperature that is not learned "
+      "(learner.sac.learn_temperature) follows no entropy: set it to none, or let the temperature be learned.",
+    )
 
   @property
   def max_history(self) -> int:

@@ -148,6 +148,20 @@ def test_an_evaluator_has_a_goal_when_it_has_an_event_or_a_return_to_reach():
       lambda: RunConfig(actor=ActorConfig(action_noise=0.5), learner=LearnerConfig(algorithm="qr_sac")),
       r"actor\.action_noise is set, and the algorithm 'qr_sac' does not use it",
     ),
+    (
+      lambda: RunConfig(actor=ActorConfig(epsilon=0.1), learner=LearnerConfig(algorithm="sac")),
+      r"actor\.epsilon is set, and the algorithm 'sac' does not use it, as ddqn would",
+    ),
+    (
+      lambda: RunConfig(actor=ActorConfig(epsilon_decay_updates=5), learner=LearnerConfig(algorithm="td3")),
+      r"actor\.epsilon_decay_updates is set, and the algorithm 'td3' does not use it, as ddqn would",
+    ),
+    (
+      lambda: RunConfig(
+        learner=LearnerConfig(algorithm="sac", sac=SacConfig(learn_temperature=False, target_entropy=-2.0))
+      ),
+      r"learner\.sac\.target_entropy is -2\.0, and a temperature that is not learned .* follows no entropy: set it to none",
+    ),
     (lambda: LearnerConfig(updates_per_block=0), r"learner\.updates_per_block is 0"),
     (lambda: LearnerConfig(publish_period_updates=0), r"learner\.publish_period_updates is 0"),
     (lambda: LearnerConfig(checkpoint_period_seconds=0), r"learner\.checkpoint_period_seconds is 0"),

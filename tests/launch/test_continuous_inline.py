@@ -1,11 +1,13 @@
 """Continuous control, one process: every algorithm trains, goes on after a stop, and is evaluated and exported."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import slipstream
-from configs import load_config, override
+from configs import ActorConfig, LearnerConfig, NetworkConfig, load_config, override
 from environments import make_environment_spec, make_event_environment
 from launch.checkpoint import export_policy
 from networks import make_acting_policy
@@ -78,8 +80,8 @@ def test_a_run_trains_goes_on_and_its_policy_can_be_exported(preset, changes, tm
 
 
 def test_an_algorithm_that_cannot_act_in_the_world_is_refused(tmp_path):
-  config = override(
-    load_config("cartpole"), {"learner.algorithm": "sac", "network.dueling": "false", "actor.final_epsilon": "null"}
+  config = dataclasses.replace(
+    load_config("cartpole"), network=NetworkConfig(), actor=ActorConfig(), learner=LearnerConfig(algorithm="sac")
   )
   with pytest.raises(slipstream.UserError, match="has 2 discrete actions, and sac chooses continuous ones"):
     slipstream.train(config, run_root=tmp_path, inline=True, quiet=True)
