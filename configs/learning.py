@@ -123,7 +123,8 @@ class LearnerConfig:
       afresh, after the last one's update.
     publish_period_updates: gradient steps between two policies sent to the workers.
     checkpoint_period_seconds: between two checkpoints; one more is written when the run stops.
-    mixed_precision: compute the networks in float16, with float32 weights and a loss scale: for large networks on a GPU.
+    mixed_precision: compute the networks' hidden layers in float16, with float32 weights and a loss scale: for large networks on
+      a GPU.
     jit_compile: compile the update with XLA where the device is a CPU: an update of SAC takes a seventh less time, the first
       one some five seconds more.
     device: a TensorFlow device, as "CPU:0" or "GPU:0"; empty takes the first GPU, or else the CPU.

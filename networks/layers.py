@@ -67,18 +67,26 @@ class Features(snt.Module):
 class Mlp(snt.Module):
   """Linear layers with ReLUs between them: float32 [B, inputs] -> [B, outputs]."""
 
-  def __init__(self, sizes: Sequence[int], seed: int, dropout: float = 0.0, mixed_precision: bool = False):
+  def __init__(
+    self,
+    sizes: Sequence[int],
+    seed: int,
+    dropout: float = 0.0,
+    mixed_precision: bool = False,
+    ends_network: bool = True,
+  ):
     """Makes the layers, with their variables.
 
     Args:
       sizes: inputs, units of each hidden layer, outputs.
       seed: of the initial weights; biases start at 0.
       dropout: share of every hidden layer's units that a call with `is_training` sets to 0.
-      mixed_precision: whether layers are computed in float16; weights and outputs stay float32.
+      mixed_precision: whether hidden layers are computed in float16; weights and outputs stay float32.
+      ends_network: whether the last layer is the network's, and not another hidden one.
     """
     super().__init__("mlp")
     self._dropout = dropout
-    self._dtype = _computed_in(mixed_precision)
+    self._dtypes = _computed_in(mixed_precision, len(sizes) - 1, ends_network)
     self._layers = [
       snt.Linear(size, w_init=FanIn((seed, index)), name=f"linear_{index}") for index, size in enumerate(sizes[1:])
     ]
@@ -93,7 +101,7 @@ class Mlp(snt.Module):
         inputs = tf.nn.relu(outputs)
         if is_training and self._dropout:
           inputs = tf.nn.dropout(inputs, self._dropout)
-      outputs = _linear(inputs, layer.w, layer.b, self._dtype)
+      outputs = _linear(inputs, layer.w, layer.b, self._dtypes[index])
       if trace is not None:
         trace.append((inputs, outputs))
     return tf.cast(outputs, tf.float32)
@@ -112,10 +120,10 @@ class StackedMlp(snt.Module):
       networks: N.
       sizes: inputs, units of each hidden layer, outputs.
       seed: of the initial weights, which differ from network to network; biases start at 0.
-      mixed_precision: whether layers are computed in float16; weights and outputs stay float32.
+      mixed_precision: whether hidden layers are computed in float16; weights and outputs stay float32.
     """
     super().__init__("stacked_mlp")
-    self._dtype = _computed_in(mixed_precision)
+    self._dtypes = _computed_in(mixed_precision, len(sizes) - 1)
     self._weights = []
     self._biases = []
     for index, shape in enumerate(itertools.pairwise(sizes)):
@@ -129,15 +137,25 @@ class StackedMlp(snt.Module):
     for index, (weights, bias) in enumerate(zip(self._weights, self._biases, strict=True)):
       if index:
         hidden = tf.nn.relu(outputs)
-      outputs = _linear(hidden, weights, bias, self._dtype)
+      outputs = _linear(hidden, weights, bias, self._dtypes[index])
       if trace is not None:
         trace.append((hidden, outputs))
     return tf.cast(outputs, tf.float32)
 
 
-def _computed_in(mixed_precision: bool) -> tf.DType:
-  return tf.float16 if mixed_precision else tf.float32
+def _computed_in(mixed_precision: bool, layers: int, ends_network: bool = True) -> list[tf.DType]:
+  """The type that each layer is computed in. A network's last is in float32: above 512, float16 tells no values apart that are
+  less than .5 from each other, and returns are often that large.
+  """
+  dtypes = [tf.float16 if mixed_precision else tf.float32] * layers
+  if ends_network:
+    dtypes[-1] = tf.float32
+  return dtypes
 
 
 def _linear(inputs: tf.Tensor, weights: tf.Tensor, bias: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+  if tf.float16 in (inputs.dtype, dtype):
+    # An observation beyond float16's range, or what a layer made of it, would be infinite, and the next layer's sum no number. (A
+    # GPU makes the sums themselves in float32.)
+    inputs = tf.clip_by_value(inputs, tf.float16.min, tf.float16.max)
   return tf.matmul(tf.cast(inputs, dtype), tf.cast(weights, dtype)) + tf.cast(bias, dtype)

@@ -27,7 +27,7 @@ class GaussianPolicy(snt.Module):
       num_dimensions: A.
       network: its hidden layers, their dropout, and whether observations are normalised.
       seed: of the initial weights.
-      mixed_precision: whether layers are computed in float16.
+      mixed_precision: whether hidden layers are computed in float16.
     """
     super().__init__("gaussian_policy")
     self.features = Features(inputs, network.normalize_observations)
@@ -59,7 +59,7 @@ class DeterministicPolicy(snt.Module):
       num_dimensions: A.
       network: its hidden layers, and whether observations are normalised.
       seed: of the initial weights.
-      mixed_precision: whether layers are computed in float16.
+      mixed_precision: whether hidden layers are computed in float16.
     """
     super().__init__("deterministic_policy")
     self.features = Features(inputs, network.normalize_observations)

@@ -25,7 +25,7 @@ class QNetwork(snt.Module):
       num_actions: outputs.
       network: its hidden layers, and what else is said of it.
       seed: of the initial weights; biases start at 0.
-      mixed_precision: whether layers are computed in float16.
+      mixed_precision: whether hidden layers are computed in float16.
     """
     super().__init__("q_network")
     self.features = Features(inputs, network.normalize_observations)
@@ -34,7 +34,9 @@ class QNetwork(snt.Module):
       self._values = Mlp((inputs, *network.hidden_sizes, num_actions), seed, mixed_precision=mixed_precision)
       return
     *shared, last = (inputs, *network.hidden_sizes)
-    self._shared = Mlp(shared, seed, mixed_precision=mixed_precision) if len(shared) > 1 else None
+    self._shared = None
+    if len(shared) > 1:
+      self._shared = Mlp(shared, seed, mixed_precision=mixed_precision, ends_network=False)
     self._state_value = Mlp((shared[-1], last, 1), seed + 1, mixed_precision=mixed_precision)
     self._advantages = Mlp((shared[-1], last, num_actions), seed + 2, mixed_precision=mixed_precision)
 
