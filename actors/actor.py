@@ -20,6 +20,28 @@ class _Episode:
   events: int = 0
 
 
+class WarmUp:
+  """The random steps that a run begins with (`actor.random_steps`), as one worker counts them for all of its environments.
+
+  Attributes:
+    steps_left: of the whole run, as far as the worker knows.
+  """
+
+  def __init__(self, random_steps: int):
+    """Takes the steps of a run that has taken none."""
+    self.steps_left = random_steps
+    self._random_steps = random_steps
+
+  def note(self, environment_steps: int) -> None:
+    """Takes in how many steps the server has seen of the whole run. It can lag behind what this worker took itself."""
+    self.steps_left = min(self.steps_left, self._random_steps - environment_steps)
+
+  def take(self) -> bool:
+    """Whether the next step is one of them, which it then was."""
+    self.steps_left -= 1
+    return self.steps_left >= 0
+
+
 class NoPolicy(Exception):
   """The warm-up is over and no learner has published a policy."""
 
@@ -45,6 +67,7 @@ class RolloutActor(core.Actor):
     spec: specs.BoundedArray,
     bank: PolicyBank,
     source: PolicySource,
+    warm_up: WarmUp,
     adder: EventTableAdder,
     seed: int,
   ):
@@ -57,6 +80,7 @@ class RolloutActor(core.Actor):
       spec: of the actions.
       bank: the process's policies.
       source: of the weights.
+      warm_up: of the process.
       adder: for this actor alone.
       seed: of its exploration.
     """
@@ -67,10 +91,10 @@ class RolloutActor(core.Actor):
     self._spec = spec
     self._bank = bank
     self._source = source
+    self._warm_up = warm_up
     self._adder = adder
     self._rng = np.random.default_rng(seed)
     self._snapshot: PolicySnapshot | None = None
-    self._random_steps_left = 0
     self._episode = _Episode()
     self._in_episode = False
     self.version = 0
@@ -95,9 +119,9 @@ class RolloutActor(core.Actor):
     if not self.update_is_due:
       return
     latest = self._source.fetch()
-    self._random_steps_left = self._config.actor.random_steps - self._source.environment_steps
+    self._warm_up.note(self._source.environment_steps)
     if latest is None:
-      if self._random_steps_left <= 0:
+      if self._warm_up.steps_left <= 0:
         raise NoPolicy
       return
     if latest.version != self.version:
@@ -111,8 +135,7 @@ class RolloutActor(core.Actor):
   def explores(self) -> bool:
     """Whether the next action is random; draws it, so ask once a step."""
     # Without a policy the rest of an episode that began in the warm-up is random too.
-    if self._random_steps_left > 0 or self._snapshot is None:
-      self._random_steps_left -= 1
+    if self._warm_up.take() or self._snapshot is None:
       return True
     return self._epsilon > 0 and bool(self._rng.random() < self._epsilon)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from actors.actor import NoPolicy, RolloutActor
+from actors.actor import NoPolicy, RolloutActor, WarmUp
 from actors.adder import EventTableAdder, references_needed
 from actors.policies import PolicyBank
 from actors.row_writer import RowWriter
@@ -85,6 +85,7 @@ class RolloutWorker:
     manifest.check_codec(codec)
     self._bank = PolicyBank(lambda weights: make_acting_policy(config, spec, weights))
     source = PolicySource(connection, config.replay.default.name)
+    warm_up = WarmUp(config.actor.random_steps)
     self._writers = [RowWriter(connection, references_needed(config), stop, self._note_wait) for _ in environments]
     # The corrections of the learner are all that asks what went where.
     histories = RowWriter(connection, 1, stop) if config.learner.bias_correction != "none" else None
@@ -99,6 +100,7 @@ class RolloutWorker:
           spec=spec.actions,
           bank=self._bank,
           source=source,
+          warm_up=warm_up,
           # A restarted worker must not reuse the episode ids of the one that it replaces.
           adder=EventTableAdder(writer, codec, config, writer_id=secrets.randbits(31), histories=histories),
           seed=action_seed,

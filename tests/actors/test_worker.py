@@ -13,7 +13,7 @@ from acme.environment_loop import EnvironmentLoop
 from acme.utils import loggers
 
 from actors import worker as worker_module
-from actors.actor import RolloutActor
+from actors.actor import RolloutActor, WarmUp
 from actors.policies import PolicyBank
 from actors.worker import RolloutWorker
 from configs import EventSpec, RunConfig, Stopped, UserError
@@ -135,6 +135,41 @@ def test_a_worker_warms_up_at_random_and_then_wants_a_policy(
   assert {int(row["action"]) for row in rows} == {0, 1, 2}
 
 
+@pytest.mark.parametrize("environments", [1, 3])
+def test_the_environments_of_a_worker_share_the_random_steps(
+  environments: int, tmp_path: pathlib.Path, stop: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+  drawn: list[RolloutActor] = []
+  draw = RolloutActor.random_action
+
+  def counted(actor: RolloutActor) -> np.ndarray:
+    drawn.append(actor)
+    return draw(actor)
+
+  monkeypatch.setattr(RolloutActor, "random_action", counted)
+  # Neither a multiple of the environments nor the end of an episode.
+  config = make_run(environments=environments, random_steps=31, epsilon=0.0)
+  with serving(config, tmp_path, CODEC, inline=True) as server:
+    PolicyPublisher(server.connection).publish(snapshot(1))
+    _run(server, config, stop, 5 * TIME_LIMIT)
+    assert len(drawn) == 31
+    # A worker that joins later, or anew, finds them taken.
+    _run(server, config, stop, TIME_LIMIT)
+  assert len(drawn) == 31
+  assert len(set(map(id, drawn))) == environments
+
+
+def test_a_warm_up_takes_in_what_other_workers_did_and_does_not_forget_its_own() -> None:
+  warm_up = WarmUp(10)
+  assert [warm_up.take() for _ in range(4)] == [True] * 4
+  warm_up.note(2)  # Of which the server has seen two.
+  assert warm_up.steps_left == 6
+  warm_up.note(7)
+  assert [warm_up.take() for _ in range(5)] == [True] * 3 + [False] * 2
+  warm_up.note(7)
+  assert not warm_up.take()
+
+
 def test_a_worker_that_waits_for_a_policy_can_be_stopped(tmp_path: pathlib.Path, stop: threading.Event) -> None:
   config = make_run()
   with serving(config, tmp_path, CODEC, inline=True) as server:
@@ -238,7 +273,7 @@ def test_the_actor_is_an_acme_actor_that_keeps_its_weights_through_an_episode_of
     with adding(server, writer_id=3) as (adder, _):
       bank = PolicyBank(lambda weights: make_acting_policy(config, SPEC, weights))
       actor = RolloutActor(
-        "acme", 0, config, SPEC.actions, bank, PolicySource(server.connection, "default"), adder, seed=0
+        "acme", 0, config, SPEC.actions, bank, PolicySource(server.connection, "default"), WarmUp(0), adder, seed=0
       )
       actor.update()
       loop = EnvironmentLoop(environment, actor, logger=loggers.NoOpLogger(), observers=[_Publish(publisher)])
