@@ -79,6 +79,23 @@ def test_a_run_trains_goes_on_and_its_policy_can_be_exported(preset, changes, tm
   np.testing.assert_allclose(acting.best(batch), actions, rtol=1e-3, atol=1e-4)
 
 
+def test_a_replay_ratio_above_one_takes_several_updates_a_step(tmp_path):
+  config = override(
+    load_config("pendulum_td3"),
+    {
+      **SHORT,
+      "environment_steps": "240",
+      "replay.environment_steps_per_update": "0.25",
+      "learner.td3.target_period": "1",
+    },
+  )
+  outcome = slipstream.train(config, run_root=tmp_path, inline=True, quiet=True)
+  assert outcome.status.environment_steps == 240
+  # Four updates for each of the 40 steps after the first 200, in blocks of eight.
+  assert outcome.status.gradient_steps == 160
+  assert [evaluation.gradient_steps for evaluation in outcome.status.evaluations] == [104]
+
+
 def test_an_algorithm_that_cannot_act_in_the_world_is_refused(tmp_path):
   config = dataclasses.replace(
     load_config("cartpole"), network=NetworkConfig(), actor=ActorConfig(), learner=LearnerConfig(algorithm="sac")

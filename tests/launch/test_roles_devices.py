@@ -1,0 +1,85 @@
+"""Which roles see a GPU: the learner alone, on machines that have one and on those that do not."""
+
+import inspect
+from types import SimpleNamespace
+from typing import Any
+
+import launchpad as lp
+import pytest
+import tensorflow as tf
+
+from configs import load_config, override
+from launch import gpu, roles
+from launch.program import build_program, launched
+from launch.run_directory import create_run_directory
+
+
+def test_the_learner_alone_is_started_where_it_sees_a_gpu(tmp_path, monkeypatch):
+  config = override(load_config("pendulum_sac"), {"actor.workers": "2"})
+  run = create_run_directory(config, tmp_path)
+  asked: dict[str, Any] = {}
+
+  def launch(program, local_resources, **arguments):
+    asked.update(local_resources)
+
+  monkeypatch.setattr(lp, "launch", launch)
+  monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+  with launched(build_program(config, run, "localhost:1"), run, on_interrupt=lambda: None):
+    pass
+  assert set(asked) == {"server", "learner", "actor_0", "actor_1", "evaluator"}
+  hidden = {group: process.env.get("CUDA_VISIBLE_DEVICES") for group, process in asked.items()}
+  assert hidden == {group: None if group == "learner" else "-1" for group in asked}
+
+
+class _Prepared(Exception):
+  pass
+
+
+@pytest.mark.parametrize("role", ["serve", "act", "evaluate", "learn"])
+def test_a_role_by_itself_hides_gpus_from_its_tensorflow_unless_it_learns(role, tmp_path, monkeypatch):
+  config = load_config("pendulum_sac")
+  told: dict[str, bool] = {}
+
+  def prepare(threads, sees_gpu=True):
+    told["sees_gpu"] = sees_gpu
+    raise _Prepared
+
+  monkeypatch.setattr(roles, "prepare_tensorflow", prepare)
+  monkeypatch.setattr(roles, "join", lambda address, stop: (None, SimpleNamespace(config=config)))
+  arguments: dict[str, Any] = {
+    "process": SimpleNamespace(stop=None),
+    "config": config,
+    "run": create_run_directory(config, tmp_path),
+    "run_root": tmp_path,
+    "address": "localhost:1",
+    "port": 1,
+    "index": 0,
+  }
+  function = getattr(roles, role)
+  wanted = inspect.signature(function).parameters
+  with pytest.raises(_Prepared):
+    function(**{name: value for name, value in arguments.items() if name in wanted})
+  assert told["sees_gpu"] == (role == "learn")
+
+
+def test_a_role_that_sees_no_gpu_takes_them_from_tensorflow_and_leaves_their_memory_alone(monkeypatch):
+  calls: list[Any] = []
+
+  def load_driver():
+    calls.append("driver")
+    return gpu.Library(gpu.DRIVER, "the system")
+
+  config = tf.config
+  monkeypatch.setattr(gpu, "load_driver", load_driver)
+  monkeypatch.setattr(gpu, "load_libraries", lambda: calls.append("libraries"))
+  monkeypatch.setattr(config.threading, "set_intra_op_parallelism_threads", lambda threads: None)
+  monkeypatch.setattr(config.threading, "set_inter_op_parallelism_threads", lambda threads: None)
+  monkeypatch.setattr(config, "set_visible_devices", lambda devices, kind: calls.append(("visible", devices, kind)))
+  monkeypatch.setattr(config, "get_visible_devices", lambda kind: [] if ("visible", [], kind) in calls else ["a GPU"])
+  monkeypatch.setattr(config.experimental, "set_memory_growth", lambda device, grows: calls.append((device, grows)))
+  monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+  roles.prepare_tensorflow(1, sees_gpu=False)
+  assert calls == [("visible", [], "GPU")]
+  calls.clear()
+  roles.prepare_tensorflow(1)
+  assert calls == ["driver", "libraries", ("a GPU", True)]
