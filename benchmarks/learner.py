@@ -17,7 +17,7 @@ from benchmarks.measure import Contender, Figure, Ratio, Report, interleave
 from configs import RunConfig
 from learner.algorithm import Algorithm
 from learner.algorithms import make_algorithm
-from learner.learner import Learner
+from learner.learner import Learner, choose_device
 from replay_server.layout import make_row_codec
 
 _OBSERVATION_SIZE = 3
@@ -69,11 +69,14 @@ def through_the_server(
     learner = Learner(process.connection, manifest, spec, 0, threading.Event(), directory)
     stack.enter_context(contextlib.redirect_stdout(io.StringIO()))  # It says that it checkpointed.
     stack.callback(learner.close)
-    algorithm = make_algorithm(config, codec, spec, 0)
+    # Where the learner has its own: without a word, TensorFlow would put it onto the first GPU of a machine that has one.
+    device = choose_device(config.learner.device)
+    with tf.device(device):
+      algorithm = make_algorithm(config, codec, spec, 0)
     block = rows[: batches * batch_size].reshape(batches, batch_size, codec.width)
     contenders: dict[str, Contender] = {
       f"{name}through the server": _timed(learner.step, batches, seconds),
-      f"{name}on a fixed batch": _timed(lambda: _update(algorithm, block), batches, seconds),
+      f"{name}on a fixed batch": _timed(lambda: _update(algorithm, block, device), batches, seconds),
     }
     measured = interleave(contenders, runs)
   ours, theirs = (Figure(what, "updates/s", values["updates"]) for what, values in measured.items())
@@ -94,8 +97,8 @@ def _timed(step: Callable[[], None], updates: int, seconds: float) -> Contender:
   return run
 
 
-def _update(algorithm: Algorithm, block: np.ndarray) -> None:
-  with tf.device("CPU:0"):
+def _update(algorithm: Algorithm, block: np.ndarray, device: str) -> None:
+  with tf.device(device):
     inputs = (tf.ones(block.shape[:2]), tf.zeros(block.shape[:2], tf.int64), tf.constant(0.0))
     for tensor in algorithm.update_block(tf.constant(block), *inputs):
       tensor.numpy()

@@ -24,7 +24,7 @@ def test_pendulum_compares_the_three_algorithms_on_five_seeds_within_10_000_envi
   assert experiment.budgets["paper"].seeds == 5
   for config in configs.values():
     assert config.environment.name == "Pendulum-v1"
-    # The last evaluation is at the budget's end, warm-up included, and an earlier one not much before it.
+    # The last evaluation is at the budget's end, which counts the warm-up.
     assert 9_500 < config.environment_steps <= 10_000
     assert config.replay.environment_steps_per_update == 1
     assert config.evaluator.episodes == 10
