@@ -76,6 +76,8 @@ class Monitor:
         self._evaluate(summary, environment_steps)
 
   def _evaluate(self, summary: EvaluationSummary, environment_steps: int) -> None:
+    if self._phase == "solved":
+      return  # Of a policy of after the end, which nobody asked for any more.
     if self._evaluations and self._evaluations[-1].policy_version == summary.policy_version:
       return  # Only different policy versions count.
     self._evaluations.append(
@@ -87,6 +89,8 @@ class Monitor:
     )
     if self._phase == "running":  # What comes in after the end does not undo it.
       self._streak = self._streak + 1 if summary.solved else 0
+      if self._is_solved():
+        self._phase = "solved"
 
   def stop(self) -> None:
     """The run was told to stop."""
@@ -139,9 +143,12 @@ class Monitor:
       learner={key: value for key, value in self._learner.items() if key not in ("gradient_steps", "policy_version")},
     )
 
-  def _decide(self, environment_steps: int) -> Phase:
+  def _is_solved(self) -> bool:
     evaluator = self._config.evaluator
-    if evaluator.has_goal and 0 < evaluator.solved_evaluations <= self._streak:
+    return evaluator.has_goal and 0 < evaluator.solved_evaluations <= self._streak
+
+  def _decide(self, environment_steps: int) -> Phase:
+    if self._is_solved():
       return "solved"
     return "exhausted" if environment_steps >= self._config.environment_steps else "running"
 

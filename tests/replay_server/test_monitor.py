@@ -79,13 +79,14 @@ def test_a_run_is_solved_by_enough_solved_evaluations_in_a_row(clock: _Clock) ->
   status = monitor.status(_tables())
   assert (status.phase, status.solved_streak, status.solved_evaluations) == ("running", 2, 3)
   assert not status.finished
-  monitor.count([_evaluation(6)], 20)
+  # What comes in afterwards, at once or later, does not change how the run ended.
+  monitor.count([_evaluation(6), _evaluation(7, solved=False)], 20)
   status = monitor.status(_tables())
   assert (status.phase, status.solved_streak, status.finished) == ("solved", 3, True)
-  # What comes in afterwards does not change how the run ended.
-  monitor.count([_evaluation(7, solved=False)], 30)
+  monitor.count([_evaluation(8, solved=False)], 30)
   monitor.stop()
-  assert monitor.status(_tables(5_000)).phase == "solved"
+  status = monitor.status(_tables(5_000))
+  assert (status.phase, status.evaluations[-1].policy_version) == ("solved", 6)
 
 
 def test_only_different_policy_versions_count(clock: _Clock) -> None:
