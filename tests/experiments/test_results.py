@@ -3,11 +3,13 @@
 import pathlib
 import shlex
 
+import numpy as np
 import pytest
 
 from experiments.curves import read_curves
 from experiments.jobs import plan
 from experiments.registry import EXPERIMENTS, find_budget, find_experiment
+from experiments.statistics import difference_of_means, steps_to
 from experiments.tables import summary_markdown
 
 RESULTS = pathlib.Path(__file__).parents[2] / "docs" / "results"
@@ -38,6 +40,18 @@ def test_a_committed_result_is_what_its_command_gives(name):
   results = {variant.name: [run for run in runs if run.method == variant.name] for variant in variants}
   assert summary_markdown(experiment, variants, results, budget, command) == text
   assert (RESULTS / f"{name}.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("name", ["three_rooms", "two_rooms"])
+def test_sset_takes_fewer_updates_than_uniform_replay_beyond_doubt(name):
+  (threshold,) = find_experiment(name).thresholds
+  runs = read_curves(RESULTS / f"{name}.csv")
+  ours, theirs = (
+    np.minimum([steps_to(run, threshold) for run in runs if run.method == method], runs[0].column("gradient_steps")[-1])
+    for method in ("sset", "uniform")
+  )
+  assert len(ours) == len(theirs) == 30
+  assert difference_of_means(ours, theirs).high < 0
 
 
 def test_nothing_else_lies_there():
