@@ -4,13 +4,14 @@ A batch holds more of the outcomes that lead to events than the world does. Each
 are worth where outcomes are random, tests/learner/test_corrections.py works out by hand and holds on a real server.
 """
 
+import contextlib
 import hashlib
 import pathlib
 from collections.abc import Sequence
 
 import numpy as np
 
-from configs import RunConfig, UserError
+from configs import RunConfig, ServerLost, UserError
 from learner.membership import Membership
 from learner.sampler import Block
 from replay_server import layout
@@ -99,7 +100,6 @@ class BiasCorrection:
 
     Raises:
       UserError: `counts` in a world with too many states to count.
-      ServerLost: the server does not answer.
     """
     if not self.in_use:
       return np.ones(block.tables.shape, np.float32)
@@ -137,11 +137,13 @@ class BiasCorrection:
       self._pairs = {key.tobytes(): (drawn, outside) for key, (drawn, outside) in pairs}
 
   def _read_histories(self) -> None:
-    while records := self._connection.read_many(layout.HISTORIES, 1_000, "reading histories"):
-      for (record,) in records:
-        self._membership.add(*record.tolist())
-      if len(records) < 1_000:
-        return
+    # A server that is silent for a moment is asked again at the next block; the process's watchdog decides how long is too long.
+    with contextlib.suppress(ServerLost):
+      while records := self._connection.read_many(layout.HISTORIES, 1_000, "reading histories"):
+        for (record,) in records:
+          self._membership.add(*record.tolist())
+        if len(records) < 1_000:
+          return
 
   def _sizes(self, block: Block) -> np.ndarray:
     sizes = self._membership.sizes

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from actors.adder import EventTableAdder
 from actors.row_writer import RowWriter
-from configs import RunConfig, TableSpec, UserError, load_config, override
+from configs import RunConfig, ServerLost, TableSpec, UserError, load_config, override
 from environments.timestep import EventTimeStep
 from learner import corrections
 from learner.corrections import balance_weights, count_weights, priority_sum_weights
@@ -158,6 +158,23 @@ def test_a_server_from_an_older_checkpoint_tells_what_is_known_already(make_conf
   info = restored.server.connection.info()
   assert membership.sizes.tolist() == [info[name].current_size for name in ("default", "goal")] == [300, 20]
   again.close()
+
+
+def test_a_server_that_is_silent_for_a_moment_is_asked_again(make_config, serve, spec, tmp_path, monkeypatch) -> None:
+  filled = serve(_config(make_config, "balance"))
+  _collect(filled, episodes=20)
+  learner = Learner(filled.server.connection, filled.server.manifest, spec, 0, filled.stop, tmp_path / "checkpoints")
+
+  def silent(*arguments: Any) -> None:
+    raise ServerLost("no answer")
+
+  with monkeypatch.context() as patch:
+    patch.setattr(learner._correction._connection, "read_many", silent)
+    learner.step()
+  assert learner._correction._membership.sizes.tolist() == [0, 0]
+  learner.step()
+  assert learner._correction._membership.sizes.tolist() == [200, 10]
+  learner._sampler.close()
 
 
 def test_counts_go_on_with_a_resumed_learner(make_config, serve, spec, tmp_path) -> None:
