@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 
-from launch.process import stop_on_signals
+from launch.process import ATTACHED, stop_on_signals
 from launch.program import ROLE_ENVIRONMENT
 from launch.roles import join
 
@@ -49,7 +49,7 @@ def _start(server: str, index: int, pythonpath: str) -> "subprocess.Popen[bytes]
   if pythonpath:
     command.append(f"--pythonpath={pythonpath}")
   # A session of its own: Ctrl-C reaches this process, which then asks each worker to stop.
-  return subprocess.Popen(command, env={**os.environ, **ROLE_ENVIRONMENT}, start_new_session=True)
+  return subprocess.Popen(command, env={**os.environ, **ROLE_ENVIRONMENT, ATTACHED: "1"}, start_new_session=True)
 
 
 def _wait(workers: "list[subprocess.Popen[bytes]]", stop: threading.Event) -> int:

@@ -10,7 +10,7 @@ from absl import flags
 
 from configs import PRESETS, RunConfig, UserError, load_config, override, to_json
 from configs.baselines import BASELINES, apply_baseline
-from launch.process import RoleProcess, stop_on_signals
+from launch.process import ATTACHED, RoleProcess, stop_on_signals
 from launch.run_directory import RunDirectory, create_run_directory, open_run_directory
 
 _OVERRIDE = "--config."
@@ -185,15 +185,18 @@ def _define_serve(values: flags.FlagValues) -> None:
 
 def _serve(values: flags.FlagValues, overrides: Mapping[str, str]) -> int:
   from launch import roles
+  from launch.train import refuse_finished
   from replay_server.memory import check_memory
   from replay_server.server import check_port
 
   config = read_config(values, overrides)
   check_port(values.port)
   print(check_memory(config, roles.row_codec(config)), flush=True)
-  run = (
-    open_run_directory(values.resume) if values.resume else create_run_directory(config, pathlib.Path(values.run_root))
-  )
+  if values.resume:
+    run = open_run_directory(values.resume)
+    refuse_finished(run, config)
+  else:
+    run = create_run_directory(config, pathlib.Path(values.run_root))
   print(f"Run directory: {run.path}", flush=True)
   with stop_on_signals() as stop:
     process = RoleProcess("server", stop)
@@ -237,7 +240,7 @@ def _act(values: flags.FlagValues, overrides: Mapping[str, str]) -> int:
   server = require_server(values)
   with stop_on_signals() as stop:
     process = RoleProcess(values.name or f"actor_{values.index}", stop)
-    if values.name:
+    if ATTACHED in os.environ:
       process.watch_parent()
     return process.run(lambda: roles.act(process, server, values.index))
 

@@ -66,6 +66,7 @@ def run_inline(
     ReplayServer(config, make_row_codec(spec), run.run_id, run.replay_checkpoint, inline=True) as server,
     contextlib.closing(Keeper(server, run.path)) as keeper,
   ):
+    run.write_config(config)
     # A block is drawn when it is due. In blocks of several batches a stream has still a part of each drawn ahead.
     manifest = dataclasses.replace(
       server.manifest,

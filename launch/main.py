@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from configs import ServerLost, UserError
+from configs import ServerLost, Stopped, UserError
 from configs.errors import name_hint
 from launch.commands import COMMANDS, Command, add_pythonpath, print_config, split_overrides
 
@@ -24,7 +24,7 @@ def run(arguments: Sequence[str]) -> int:
   except UserError as error:
     print(error, file=sys.stderr)
     return UserError.EXIT_CODE
-  except KeyboardInterrupt:
+  except (KeyboardInterrupt, Stopped):
     print("Interrupted.", file=sys.stderr)
     return 130
   except BrokenPipeError:

@@ -16,6 +16,8 @@ from launch.run_directory import Failure, write_failure
 
 EXIT_UNSOLVED = 3
 EXIT_SERVER_LOST = 4
+# In the environment of a worker that does not outlive the command that started it.
+ATTACHED = "SLIPSTREAM_ATTACHED"
 # From the moment the server is given up to the end of the process; the learner writes its checkpoint in it.
 _LAST_WORDS_SECONDS = 10.0
 _PARENT_POLL_SECONDS = 1.0
@@ -92,7 +94,7 @@ class RoleProcess:
 
 @contextmanager
 def stop_on_signals() -> Iterator[threading.Event]:
-  """An event that SIGTERM and SIGINT set; a second SIGINT ends the process as it would have without this."""
+  """An event that SIGTERM, SIGHUP and SIGINT set; a second SIGINT ends the process as it would have without this."""
   stop = threading.Event()
 
   def handle(signum: int, frame: object) -> None:
@@ -101,7 +103,10 @@ def stop_on_signals() -> Iterator[threading.Event]:
     if signum == signal.SIGINT:
       signal.signal(signal.SIGINT, signal.default_int_handler)
 
-  before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+  numbers = [signal.SIGTERM, signal.SIGINT]
+  if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # Under nohup a terminal that closes is to change nothing.
+    numbers.append(signal.SIGHUP)
+  before = {number: signal.signal(number, handle) for number in numbers}
   try:
     yield stop
   finally:

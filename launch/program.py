@@ -106,17 +106,26 @@ def launched(program: Any, run: RunDirectory, on_interrupt: Callable[[], None]) 
   }
   # Launchpad prints where its logs are and counts seconds on the screen, where the live view is.
   with redirect_stdout(io.StringIO()):
-    manager = lp.launch(
-      program,
-      launch_type=lp.LaunchType.LOCAL_MULTI_PROCESSING,
-      terminal="output_to_files",
-      local_resources=resources,
-    )
-    before = signal.signal(signal.SIGINT, _interrupt_handler(on_interrupt))
+    # A terminal that closes hangs up on all processes at once. The roles inherit that they take no notice; this one asks them.
+    hang_up = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+      manager = lp.launch(
+        program,
+        launch_type=lp.LaunchType.LOCAL_MULTI_PROCESSING,
+        terminal="output_to_files",
+        local_resources=resources,
+      )
+    finally:
+      signal.signal(signal.SIGHUP, hang_up)
+    interrupt = _interrupt_handler(on_interrupt)
+    before = {signal.SIGINT: signal.signal(signal.SIGINT, interrupt)}
+    if hang_up != signal.SIG_IGN:  # Under nohup a terminal that closes is to change nothing.
+      before[signal.SIGHUP] = signal.signal(signal.SIGHUP, _stop_all)
     try:
       yield manager
     finally:
-      signal.signal(signal.SIGINT, before)
+      for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def _role_environment(sees_gpu: bool) -> dict[str, str]:
@@ -125,6 +134,12 @@ def _role_environment(sees_gpu: bool) -> dict[str, str]:
   if not sees_gpu:
     environment["CUDA_VISIBLE_DEVICES"] = "-1"
   return environment
+
+
+def _stop_all(signum: int, frame: object) -> None:
+  """Asks all roles to stop, as Launchpad does on this signal."""
+  del signum, frame
+  os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _interrupt_handler(on_interrupt: Callable[[], None]) -> Callable[[int, object], None]:

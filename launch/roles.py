@@ -51,6 +51,7 @@ def serve(process: RoleProcess, config: RunConfig, run: RunDirectory, port: int)
   prepare_tensorflow(1, sees_gpu=False)
   with ReplayServer(config, row_codec(config), run.run_id, run.replay_checkpoint, port) as server:
     print(f"Serving run {run.run_id} on port {server.address.rpartition(':')[2]}.", flush=True)
+    run.write_config(config)
     with contextlib.closing(Keeper(server, run.path)) as keeper:
       status = keeper.run(process.stop)
     print(f"Run {run.run_id} ended: {status.phase}.", flush=True)

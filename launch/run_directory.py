@@ -5,8 +5,10 @@ import datetime as dt
 import json
 import pathlib
 import secrets
+import sys
 
 from configs import RunConfig, UserError, from_json, to_json
+from configs.files import replace_text
 from configs.versions import library_versions
 
 
@@ -59,6 +61,10 @@ class RunDirectory:
     if not self.config.is_file():
       raise UserError(f"{self.path} is not a run directory (it has no config.json): name one below runs/.")
     return from_json(self.config.read_text())
+
+  def write_config(self, config: RunConfig) -> None:
+    """Keeps the config that the run goes on with, overrides included, for the next time that it is resumed."""
+    replace_text(self.config, to_json(config))
 
 
 def create_run_directory(config: RunConfig, root: pathlib.Path) -> RunDirectory:
@@ -114,14 +120,26 @@ class Failure:
 
 
 def write_failure(logs: pathlib.Path, failure: Failure) -> None:
-  """Leaves a failure where the launcher finds it."""
-  (logs / f"{failure.role}.failure.json").write_text(json.dumps(dataclasses.asdict(failure)))
+  """Leaves a failure where the launcher finds it; says so where it cannot, on a full disk for example."""
+  path = logs / f"{failure.role}.failure.json"
+  try:
+    replace_text(path, json.dumps(dataclasses.asdict(failure)))
+  except OSError as error:
+    print(f"{path} cannot be written ({error.strerror}).", file=sys.stderr, flush=True)
 
 
 def take_failures(logs: pathlib.Path) -> list[Failure]:
-  """The failures of a run's roles, oldest first; they are removed, so that a resumed run starts without."""
+  """The failures of a run's roles, oldest first; they are removed, so that none is told twice."""
   paths = sorted(logs.glob("*.failure.json"), key=lambda path: path.stat().st_mtime)
-  failures = [Failure(**json.loads(path.read_text())) for path in paths]
+  failures = [_read_failure(path) for path in paths]
   for path in paths:
     path.unlink()
   return failures
+
+
+def _read_failure(path: pathlib.Path) -> Failure:
+  try:
+    return Failure(**json.loads(path.read_text()))
+  except (ValueError, TypeError):
+    role = path.name.removesuffix(".failure.json")
+    return Failure(role, f"It failed and could not say why: see {path.with_name(role)}.", 1)

@@ -57,6 +57,9 @@ def train(
     if earlier is None:
       raise UserError("There is nothing to train: give a config, or a run to resume.")
     config = earlier.read_config()
+  if earlier is not None:
+    refuse_finished(earlier, config)
+    take_failures(earlier.logs)  # Those of a launcher that was killed before it could tell them.
   memory = check_memory(config, row_codec(config))
   run = earlier or create_run_directory(config, run_root)
   with RunView(quiet=quiet) as view:
@@ -66,6 +69,28 @@ def train(
     status = _run_inline(config, run, view) if inline else _run_program(config, run, view, port)
     view.update(status)
   return finish(status, run, inline)
+
+
+def refuse_finished(run: RunDirectory, config: RunConfig) -> None:
+  """Refuses to go on with a run that would end at once.
+
+  Raises:
+    UserError: it is solved, or has used its budget.
+  """
+  status = read_status(run.path)
+  if status is None:
+    return
+  wanted = config.evaluator.solved_evaluations if config.evaluator.has_goal else 0
+  if 0 < wanted <= status.solved_streak:
+    raise UserError(
+      f"Run {run.run_id} is solved, by {status.solved_streak} evaluations in a row: to go on all the same, ask for more with "
+      "--config.evaluator.solved_evaluations (0 goes on to the budget)."
+    )
+  if status.environment_steps >= config.environment_steps:
+    raise UserError(
+      f"Run {run.run_id} has taken {status.environment_steps:,} environment steps, and its budget is "
+      f"{config.environment_steps:,}: give it more with --config.environment_steps."
+    )
 
 
 def _run_inline(config: RunConfig, run: RunDirectory, view: RunView) -> RunStatus:

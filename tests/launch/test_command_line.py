@@ -1,8 +1,11 @@
 """The command line: what it prints, and that every mistake is one sentence and exit code 2."""
 
 import json
+import os
 import shutil
+import signal
 import socket
+import threading
 
 import pytest
 
@@ -10,8 +13,9 @@ from configs import load_config, to_json
 from configs.seeding import derive_seed
 from launch.commands import COMMANDS, split_overrides
 from launch.main import run
+from launch.process import stop_on_signals
 from launch.roles import row_codec
-from launch.run_directory import create_run_directory
+from launch.run_directory import Failure, create_run_directory, take_failures, write_failure
 from replay_server.server import ReplayServer
 
 
@@ -171,6 +175,34 @@ def test_another_runs_learner_is_refused_and_left_alone(capsys, checkpointed_run
 def test_a_run_that_was_never_checkpointed_cannot_be_resumed(capsys, tmp_path):
   directory = create_run_directory(load_config("three_rooms"), tmp_path)
   assert "cannot be resumed" in mistake(capsys, "train", f"--resume={directory.path}")
+
+
+def test_ctrl_c_while_attach_waits_for_a_server_is_one_word(capsys):
+  with socket.socket() as closed:  # Bound and not listening: nobody answers.
+    closed.bind(("localhost", 0))
+    timer = threading.Timer(1.0, os.kill, [os.getpid(), signal.SIGINT])
+    timer.start()
+    assert run(["attach", f"--server=localhost:{closed.getsockname()[1]}"]) == 130
+  assert capsys.readouterr().err.strip() == "Interrupted."
+
+
+def test_failures_of_a_launcher_that_was_killed_are_told_once_and_a_broken_one_names_its_log(tmp_path):
+  write_failure(tmp_path, Failure("learner", "It diverged.", 2))
+  (tmp_path / "actor_0.failure.json").write_text("")
+  assert {failure.role: failure.exit_code for failure in take_failures(tmp_path)} == {"learner": 2, "actor_0": 1}
+  assert take_failures(tmp_path) == []
+  write_failure(tmp_path / "missing", Failure("learner", "It diverged.", 2))  # Cannot be written, and does not raise.
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_hang_up_stops_a_role_unless_it_was_started_to_ignore_it(ignored):
+  before = signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
+  try:
+    with stop_on_signals() as stop:
+      os.kill(os.getpid(), signal.SIGHUP)
+      assert stop.wait(0.5) != ignored
+  finally:
+    signal.signal(signal.SIGHUP, before)
 
 
 def test_a_run_root_that_cannot_be_written_is_named(capsys, tmp_path):

@@ -41,6 +41,8 @@ def test_an_inline_run_solves_its_world_from_python(tmp_path, capfd):
   output = capfd.readouterr()
   assert "reverb/cc" not in output.out + output.err
   assert "solved" in output.out
+  with pytest.raises(slipstream.UserError, match=r"is solved, by 4 evaluations in a row: to go on all the same"):
+    slipstream.train(resume=str(outcome.run_dir), inline=True, quiet=True)
 
 
 def test_gradient_steps_follow_environment_steps_exactly_and_the_budget_is_kept_and_a_run_goes_on(tmp_path):
@@ -52,8 +54,15 @@ def test_gradient_steps_follow_environment_steps_exactly_and_the_budget_is_kept_
   # 800 steps after the minimum of 200, ten an update, in blocks of eight.
   assert outcome.status.gradient_steps == 80
 
+  with pytest.raises(
+    slipstream.UserError, match=r"has taken 1,000 environment steps, and its budget is 1,000: give it more"
+  ):
+    slipstream.train(resume=str(outcome.run_dir), inline=True, quiet=True)
   more = override(config, {"environment_steps": "1320"})
   resumed = slipstream.train(more, resume=str(outcome.run_dir), inline=True, quiet=True)
+  # The next time it goes on with that.
+  with pytest.raises(slipstream.UserError, match=r"has taken 1,320 environment steps, and its budget is 1,320"):
+    slipstream.train(resume=str(outcome.run_dir), inline=True, quiet=True)
   assert resumed.run_dir == outcome.run_dir
   assert resumed.status.environment_steps == 1320
   assert resumed.status.gradient_steps == 112

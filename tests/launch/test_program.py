@@ -1,7 +1,9 @@
 """A real Launchpad program: it solves, it is interrupted and goes on, it is joined, and it survives or reports real kills."""
 
 import json
+import os
 import pathlib
+import signal
 import time
 
 import pytest
@@ -145,6 +147,18 @@ def test_a_run_can_be_joined_survives_the_joined_ones_death_is_interrupted_and_g
   ended = status_of(run_dir)
   assert ended["phase"] == "stopping"
   assert ended["environment_steps"] > stopped["environment_steps"]
+
+
+def test_a_terminal_that_closes_asks_all_roles_to_stop(tmp_path):
+  with cli(tmp_path, "train", "train", *ENDLESS, f"--run_root={tmp_path}") as run:
+    run_dir = run_dir_of(run)
+    wait_for(lambda: status_of(run_dir)["gradient_steps"] > 0, START_SECONDS, "the first gradient steps")
+    own = [child.pid for child in run.children()]
+    os.killpg(run.pid, signal.SIGHUP)  # As a terminal does, to all of them at once.
+    assert run.wait(60) == 130, run.output()
+  assert_all_gone(own)
+  assert any((run_dir / "checkpoints" / "replay").iterdir())
+  assert (run_dir / "checkpoints" / "learner" / "checkpoint").is_file()
 
 
 def attached_actors(run_dir):
