@@ -171,6 +171,16 @@ class StratifiedSampler:
         self._blocks.put(error)
 
   def _draw_block(self) -> Block:
+    while True:
+      drawn = np.zeros(len(self._tables), np.int64)
+      try:
+        return self._draw_ready(drawn)
+      except _TableShrank:
+        self._ready[:] = False
+        self._handed_out += drawn  # Thrown away, so no longer ahead.
+
+  def _draw_ready(self, drawn: np.ndarray) -> Block:
+    """A block from the tables that are ready; counts in `drawn`, int64 [tables], what has been drawn for it."""
     self._wait_until_ready()
     self._schedule.set_ready(self._ready)
     quotas = self._schedule.next_block(self._batches)
@@ -187,8 +197,9 @@ class StratifiedSampler:
     )
     # Where the rows of the first table go, then those of the second, and so on.
     places, start = np.argsort(tables, axis=None, kind="stable"), 0
-    for table, count in zip(self._tables, quotas.sum(axis=0).tolist(), strict=True):
-      for part in self._draw(table, count):
+    for index, count in enumerate(quotas.sum(axis=0).tolist()):
+      for part in self._draw(index, count):
+        drawn[index] += len(part[0])
         place = places[start : start + len(part[0])]
         for column, values in zip(columns, part, strict=True):
           column[place] = values
@@ -197,8 +208,9 @@ class StratifiedSampler:
       placed_rows = tf.constant(rows)
     return Block(rows, placed_rows, tables, keys, probabilities, table_sizes, quotas, self._schedule.shares)
 
-  def _draw(self, table: "_StreamedTable | _FreshTable", count: int) -> Iterator["_Rows"]:
-    """`count` rows, in parts."""
+  def _draw(self, index: int, count: int) -> Iterator["_Rows"]:
+    """`count` rows of a table, in parts."""
+    table = self._tables[index]
     self._drawing = (table.name, time.monotonic())
     try:
       while count:
@@ -208,13 +220,23 @@ class StratifiedSampler:
           yield part
         elif self._closed.is_set() or self._stop.is_set():
           raise Stopped(f"Stopped while drawing from table {table.name!r}.")
+        elif self._has_shrunk(index):
+          raise _TableShrank
     finally:
       self._drawing = None
+
+  def _has_shrunk(self, index: int) -> bool:
+    """Whether a table holds less than its minimum again: its server came back from a checkpoint of before."""
+    try:
+      size: int = self._connection.info()[self._names[index]].current_size
+    except ServerLost:  # The process's watchdog decides how long is too long.
+      return False
+    return size < int(self._min_sizes[index])
 
   def _wait_until_ready(self) -> None:
     """Notes which tables hold their minimum; waits for the first."""
     if self._ready.all():
-      return  # A table that evicts what it is full of never shrinks.
+      return  # A table that evicts what it is full of shrinks only with its server; see `_has_shrunk`.
     while True:
       try:
         info = self._connection.info()
@@ -232,6 +254,10 @@ class StratifiedSampler:
         return
       if self._closed.wait(_POLL_SECONDS) or self._stop.is_set():
         raise Stopped("Stopped while waiting for the first transitions.")
+
+
+class _TableShrank(Exception):
+  """A table that was ready no longer is."""
 
 
 # Packed rows, keys, probabilities and table sizes.

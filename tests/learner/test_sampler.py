@@ -144,6 +144,28 @@ def test_a_table_takes_part_once_it_holds_its_minimum_and_an_empty_one_blocks_no
   np.testing.assert_allclose(drawn, [0.5 * share, 0.2 * share, 0.3 * share], atol=2)
 
 
+@pytest.mark.parametrize("mode", [BLOCKS, AHEAD], ids=["blocks", "ahead"])
+def test_a_table_that_is_empty_again_takes_no_part_until_it_holds_its_minimum(make_config, serve, sample, mode) -> None:
+  filled = serve(make_config([TableSpec("default", 0.5, min_size=5), TableSpec("goal", 0.5)], batch_size=8, **mode))
+  filled.fill("default", range(20))
+  filled.fill("goal", range(20))
+  sampler = sample(filled)
+  assert sampler.next_block().quotas.tolist() == [[4, 4]] * 4
+  # As after the server came back from a checkpoint of before the first event.
+  filled.server.connection.client.reset("goal")
+  for _ in range(10):  # What was drawn before is used up first.
+    block = sampler.next_block()
+    _check_origin(filled, block)
+    if not block.quotas[:, 1].any():
+      break
+  assert block.quotas.tolist() == [[8, 0]] * 4
+  filled.fill("goal", range(20))
+  for _ in range(3):
+    block = sampler.next_block()
+  assert block.quotas.tolist() == [[4, 4]] * 4
+  assert all(0 <= ahead <= 5 * 32 for ahead in sampler.drawn_ahead().values())
+
+
 @MODES
 def test_it_waits_for_the_default_tables_minimum_says_so_and_can_be_stopped(make_config, serve, sample, mode) -> None:
   filled = serve(make_config([TableSpec("default", 1.0, min_size=5)], batch_size=4, **mode))
