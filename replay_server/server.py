@@ -81,6 +81,14 @@ class ReplayServer:
         "directory. Nothing of it was changed."
       )
     found.check_codec(self.manifest.codec)
+    difference = layout.first_difference(
+      *(layout.table_shapes(each.config, limit_samples=not each.inline) for each in (found, self.manifest))
+    )
+    if difference:
+      raise UserError(
+        f"The checkpoint's {difference}: Reverb keeps tables as they were checkpointed, so resume with what the run had, "
+        "or start a new run. Nothing of it was changed."
+      )
     if found != self.manifest:  # A resumed run may have, say, a longer budget.
       write_manifest(self.connection, self.manifest)
 

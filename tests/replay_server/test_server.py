@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from actors.row_writer import RowWriter
-from configs import RunConfig, UserError
+from configs import RunConfig, UserError, override
 from configs.versions import library_versions
 from replay_server import layout
 from replay_server.connection import Connection
@@ -125,6 +125,79 @@ def test_a_resumed_run_may_have_another_budget_which_its_manifest_tells(checkpoi
     manifest = read_manifest(server.connection)
   assert manifest is not None
   assert manifest.config.environment_steps == 123
+
+
+# Of a run whose server ties sampling to inserting.
+TIED = dataclasses.replace(CONFIG, replay=dataclasses.replace(CONFIG.replay, environment_steps_per_update=8.0))
+
+
+@pytest.mark.parametrize(
+  ("overrides", "sentence"),
+  [
+    (
+      {"replay.environment_steps_per_update": "4"},
+      "'default' has samples per insert 2 .* asks for 4 .*steps_per_update",
+    ),
+    (
+      {"learner.batch_size": "64"},
+      "'default' has samples per insert 2 and this config asks for 4 .*learner.batch_size",
+    ),
+    ({"replay.insert_tolerance_steps": "9000"}, "'default' has an error buffer of 4000 .* asks for 18000 "),
+    ({"replay.tables.goal.capacity": "21"}, "'goal' has the capacity 20 and this config asks for 21 "),
+    ({"replay.default.min_size": "5"}, "'default' has the min_size 1 and this config asks for 5 "),
+    ({"replay.default.selector": "uniform"}, "'default' has the selector fifo and this config asks for uniform "),
+    ({"replay.tables.goal.selector": "prioritized"}, "'goal' has the selector fifo .* asks for prioritized "),
+    (
+      {"replay.default.probability": "0.25", "replay.tables.goal.probability": "0.75"},
+      "'default' has samples per insert 2 and this config asks for 1 ",
+    ),
+  ],
+)
+def test_tables_that_a_checkpoint_would_bring_back_otherwise_are_refused(
+  tmp_path: pathlib.Path, overrides: dict[str, str], sentence: str
+) -> None:
+  with serving(TIED, tmp_path) as server:
+    server.checkpoint()
+  before = _files(tmp_path)
+  with pytest.raises(UserError, match=sentence), serving(override(TIED, overrides), tmp_path):
+    pass
+  assert _files(tmp_path) == before
+
+
+def test_another_exponent_is_refused_where_a_table_is_prioritised(tmp_path: pathlib.Path) -> None:
+  config = override(CONFIG, {"replay.tables.goal.selector": "prioritized"})
+  with serving(config, tmp_path, inline=True) as server:
+    server.checkpoint()
+  flat = override(config, {"replay.priority.exponent": "0.5"})
+  with pytest.raises(UserError, match=r"'goal' has the priority exponent 0\.65 .* asks for 0\.5 "):
+    ReplayServer(flat, CODEC, "run", tmp_path / "checkpoint", inline=True)
+
+
+def test_a_run_whose_server_counts_samples_cannot_go_on_inline_nor_the_other_way(tmp_path: pathlib.Path) -> None:
+  for inline, sentence in (
+    (True, "has no samples per insert and this config asks for 2 "),
+    (False, "insert 2 .* none "),
+  ):
+    folder = tmp_path / str(inline)
+    with serving(TIED, folder, inline=inline) as server:
+      server.checkpoint()
+    with pytest.raises(UserError, match=sentence), serving(TIED, folder, inline=not inline):
+      pass
+
+
+def test_what_shapes_no_table_may_be_overridden_and_so_may_how_an_unlimited_run_is_run(tmp_path: pathlib.Path) -> None:
+  with serving(CONFIG, tmp_path) as server:
+    server.checkpoint()
+  changes = {
+    "learner.learning_rate": "0.5",
+    "learner.batch_size": "64",  # Nothing is tied to it here.
+    "replay.tables.goal.min_size": "7",  # The learner's to wait for.
+    "replay.priority.exponent": "0.1",  # No table is prioritised.
+    "replay.checkpoint_period_seconds": "5",
+    "evaluator.enabled": "false",
+  }
+  with serving(override(CONFIG, changes), tmp_path, inline=True) as server:
+    assert server.restored
 
 
 def test_a_server_stops_at_once_when_nobody_writes(tmp_path: pathlib.Path) -> None:
