@@ -1,7 +1,10 @@
 """The replay server: a Reverb server with this project's tables, its checkpoints and its manifest."""
 
+import datetime as dt
 import errno
 import pathlib
+import re
+import shutil
 import socket
 import time
 
@@ -15,6 +18,15 @@ from replay_server.connection import Connection
 from replay_server.manifest import Manifest, read_manifest, write_manifest
 
 CHECKPOINT_TIMEOUT_SECONDS = 300.0
+
+# Reverb writes this file into a checkpoint when all else is there.
+_DONE_FILE = "DONE"
+# A checkpoint's folder is named for when it was written, in local time; nothing else is ever removed or renamed.
+_CHECKPOINT_NAME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d.*")
+
+
+class CheckpointFailed(RuntimeError):
+  """The tables were not checkpointed; the message says why."""
 
 
 class ReplayServer:
@@ -51,7 +63,8 @@ class ReplayServer:
     """
     check_port(port)
     checkpoint_dir.mkdir(parents=True, exist_ok=True)
-    self.restored = any(checkpoint_dir.iterdir())
+    self._checkpoint_dir = checkpoint_dir
+    self.restored = has_checkpoint(checkpoint_dir)
     self.manifest = Manifest(run_id=run_id, config=config, codec=codec, inline=inline)
     tables = layout.make_tables(config, codec, limit_samples=not inline)
     try:
@@ -66,6 +79,8 @@ class ReplayServer:
     self.connection = Connection(self.address)
     try:
       self._settle_manifest()
+      # Not before the checkpoint is known to be this run's: another's is left as it is.
+      tidy_checkpoints(checkpoint_dir)
     except BaseException:
       self.stop()
       raise
@@ -102,16 +117,64 @@ class ReplayServer:
     """Writes the tables to the checkpoint directory; returns the seconds it took.
 
     Raises:
+      CheckpointFailed: it could not be written.
       ServerLost: it did not finish in time.
     """
     began = time.monotonic()
-    self.connection.call(self.connection.client.checkpoint, "checkpointing the tables", CHECKPOINT_TIMEOUT_SECONDS)
+    try:
+      tidy_checkpoints(self._checkpoint_dir)
+      path = self.connection.call(
+        self.connection.client.checkpoint, "checkpointing the tables", CHECKPOINT_TIMEOUT_SECONDS
+      )
+    except (OSError, RuntimeError) as error:
+      reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+      raise CheckpointFailed(
+        f"The tables could not be checkpointed to {self._checkpoint_dir} ({reason}): see whether the disk is full and the "
+        "directory can be written."
+      ) from None
+    if not (pathlib.Path(path) / _DONE_FILE).is_file():
+      raise CheckpointFailed(
+        f"The checkpoint {path} was removed as soon as it was written, as another one's name sorts after it: move what else "
+        f"lies in {self._checkpoint_dir} elsewhere."
+      )
     return time.monotonic() - began
 
   def stop(self) -> None:
     """Ends the server; what is in its tables and not in a checkpoint is gone."""
     self.connection.close()
     self._server.stop()
+
+
+def has_checkpoint(directory: pathlib.Path) -> bool:
+  """Whether there is a whole checkpoint of tables in `directory`; one that was cut off is none."""
+  return bool(_checkpoints(directory))
+
+
+def _checkpoints(directory: pathlib.Path) -> list[pathlib.Path]:
+  return sorted(done.parent for done in directory.glob(f"*/{_DONE_FILE}"))
+
+
+def tidy_checkpoints(directory: pathlib.Path) -> None:
+  """Makes sure that the next checkpoint in `directory` becomes the last one.
+
+  Reverb keeps and loads the one whose name is the greatest. A folder that was cut off would push a whole checkpoint out, and
+  where the clock was set back an older checkpoint would outlive every new one: it is renamed, to just before now.
+  """
+  for folder in directory.iterdir():
+    if _CHECKPOINT_NAME.fullmatch(folder.name) and folder.is_dir() and not (folder / _DONE_FILE).exists():
+      shutil.rmtree(folder)
+  now = dt.datetime.now().astimezone()
+  future = [
+    folder
+    for folder in _checkpoints(directory)
+    if _CHECKPOINT_NAME.fullmatch(folder.name) and folder.name >= _name(now)
+  ]
+  for index, folder in enumerate(future):
+    folder.rename(directory / _name(now - dt.timedelta(microseconds=len(future) - index)))
+
+
+def _name(time_of: dt.datetime) -> str:
+  return time_of.isoformat(timespec="microseconds")
 
 
 def check_port(port: int) -> None:

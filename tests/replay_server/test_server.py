@@ -1,8 +1,10 @@
 """The server: its port, its checkpoints and its manifest."""
 
 import dataclasses
+import datetime as dt
 import pathlib
 import re
+import shutil
 import socket
 import threading
 
@@ -17,7 +19,7 @@ from replay_server.connection import Connection
 from replay_server.layout import make_row_codec
 from replay_server.manifest import Manifest, read_manifest, write_manifest
 from replay_server.policy import PolicyPublisher, PolicySnapshot, PolicySource
-from replay_server.server import ReplayServer, check_port
+from replay_server.server import CheckpointFailed, ReplayServer, check_port, has_checkpoint, tidy_checkpoints
 from tests.serving import CODEC, adding, drain, make_config, make_spec, run_episode, serving, size_of
 
 CONFIG = make_config({"goal": 20}, [("goal", 5)], capacity=30)
@@ -125,6 +127,70 @@ def test_a_resumed_run_may_have_another_budget_which_its_manifest_tells(checkpoi
     manifest = read_manifest(server.connection)
   assert manifest is not None
   assert manifest.config.environment_steps == 123
+
+
+def test_after_the_clock_went_back_a_new_checkpoint_takes_the_place_of_the_old_one(checkpointed: pathlib.Path) -> None:
+  folder = checkpointed / "checkpoint"
+  (old,) = folder.iterdir()
+  old = old.rename(folder / old.name.replace("20", "29", 1))
+  with serving(CONFIG, checkpointed, inline=True) as server:
+    assert server.restored
+    with adding(server, writer_id=1) as (adder, _):
+      run_episode(adder, 2)
+    server.checkpoint()
+    # And again while it runs.
+    (new,) = folder.iterdir()
+    assert new.name < old.name
+    new.rename(old)
+    server.checkpoint()
+  assert [path.name < old.name for path in folder.iterdir()] == [True]
+  with serving(CONFIG, checkpointed, inline=True) as server:
+    assert server.connection.info()["default"].rate_limiter_info.insert_stats.completed == 42
+
+
+def test_checkpoints_of_the_future_keep_their_order(tmp_path: pathlib.Path) -> None:
+  names = ("2020-01-01T00:00:00+00:00", "2998-01-01T00:00:00+00:00", "2999-01-01T00:00:00+00:00")
+  for index, name in enumerate(names):
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "DONE").write_text(str(index))
+  (tmp_path / "mine").mkdir()
+  tidy_checkpoints(tmp_path)
+  now = dt.datetime.now().astimezone().isoformat()
+  tidied = sorted(path for path in tmp_path.iterdir() if path.name != "mine")
+  assert [(path / "DONE").read_text() for path in tidied] == ["0", "1", "2"]
+  assert tidied[0].name == names[0]
+  assert all(path.name < now for path in tidied)
+  assert (tmp_path / "mine").is_dir()
+
+
+def test_a_checkpoint_that_was_cut_off_is_none(checkpointed: pathlib.Path) -> None:
+  folder = checkpointed / "checkpoint"
+  (whole,) = folder.iterdir()
+  cut_off = folder / whole.name.replace("20", "29", 1)
+  shutil.copytree(whole, cut_off, ignore=shutil.ignore_patterns("DONE"))
+  with serving(CONFIG, checkpointed, inline=True) as server:
+    assert server.restored
+    assert server.connection.info()["default"].current_size == 30
+    assert list(folder.iterdir()) == [whole]
+  whole.rename(cut_off)
+  (cut_off / "DONE").unlink()
+  assert not has_checkpoint(folder)
+  with serving(CONFIG, checkpointed, inline=True) as server:
+    assert not server.restored
+    assert server.connection.info()["default"].current_size == 0
+
+
+def test_a_checkpoint_that_cannot_be_written_or_is_gone_at_once_is_one_sentence(checkpointed: pathlib.Path) -> None:
+  folder = checkpointed / "checkpoint"
+  with serving(CONFIG, checkpointed, inline=True) as server:
+    (old,) = folder.iterdir()
+    old.rename(folder / "zzz")  # Not a name that Reverb gives, and so not one that is touched.
+    with pytest.raises(CheckpointFailed, match="was removed as soon as it was written"):
+      server.checkpoint()
+    shutil.rmtree(folder)
+    folder.write_text("")
+    with pytest.raises(CheckpointFailed, match=r"could not be checkpointed .*see whether the disk is full"):
+      server.checkpoint()
 
 
 # Of a run whose server ties sampling to inserting.
