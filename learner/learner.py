@@ -1,5 +1,6 @@
 """The learner: draws blocks, updates, publishes, checkpoints."""
 
+import contextlib
 import json
 import pathlib
 import threading
@@ -11,6 +12,7 @@ import tensorflow as tf
 from acme import core, specs
 
 from configs import Stopped, UserError
+from configs.files import replace_text
 from learner.algorithms import make_algorithm
 from learner.corrections import BiasCorrection
 from learner.priorities import TablePriorities
@@ -90,7 +92,7 @@ class Learner(core.Learner):
   def _restore(self, directory: pathlib.Path, published: PolicySnapshot | None) -> None:
     owner = directory / _OWNER_FILE
     if self._checkpoints.latest_checkpoint:
-      found = json.loads(owner.read_text())["run_id"] if owner.is_file() else "another run"
+      found = _read_owner(owner)
       if found != self._run_id:
         raise UserError(
           f"The learner's checkpoint in {directory} belongs to {found}, and the server holds run {self._run_id}: use that "
@@ -102,7 +104,7 @@ class Learner(core.Learner):
       self._priorities.largest = self._counters["priorities"].numpy()
     else:
       directory.mkdir(parents=True, exist_ok=True)
-      owner.write_text(json.dumps({"run_id": self._run_id}))
+      replace_text(owner, json.dumps({"run_id": self._run_id}))
     # Workers tell policies apart by their version: what was published after the checkpoint keeps its numbers.
     if published is not None:
       self.policy_version = max(self.policy_version, published.version)
@@ -132,7 +134,7 @@ class Learner(core.Learner):
         self.step()
         blocks += 1
         if time.monotonic() - self._checkpointed > self._config.learner.checkpoint_period_seconds:
-          self.save()
+          self.save_or_say()
     except Stopped:
       pass
     finally:
@@ -219,6 +221,23 @@ class Learner(core.Learner):
     self._checkpointed = time.monotonic()
     print(f"Learner checkpointed at gradient step {self.gradient_steps} ({pathlib.Path(path).name}).", flush=True)
 
+  def save_or_say(self) -> None:
+    """As `save`; where the disk is full it says so, and the next checkpoint is due after another period.
+
+    Raises:
+      UserError: a network is no longer finite; nothing was written.
+    """
+    try:
+      self.save()
+    except (OSError, tf.errors.OpError) as error:
+      self._checkpointed = time.monotonic()
+      with contextlib.suppress(OSError):  # The log may lie on the same disk.
+        print(
+          f"The learner's checkpoint could not be written ({str(error).splitlines()[0]}): it learns on and tries again in "
+          f"{self._config.learner.checkpoint_period_seconds:g} s; see whether the disk is full.",
+          flush=True,
+        )
+
   def close(self) -> None:
     """Writes the last checkpoint and ends the sampler; where the loss is no longer finite the checkpoint before stays."""
     try:
@@ -232,6 +251,14 @@ class Learner(core.Learner):
     """The published network's weights as one vector, for Acme; `names` is not used."""
     del names
     return [flatten_weights(self._algorithm.policy)]
+
+
+def _read_owner(path: pathlib.Path) -> str:
+  """The run whose learner wrote a checkpoint, as far as its file tells."""
+  try:
+    return str(json.loads(path.read_text())["run_id"])
+  except (OSError, ValueError, LookupError, TypeError):
+    return "another run"
 
 
 def choose_device(name: str) -> str:
