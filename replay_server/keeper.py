@@ -1,5 +1,6 @@
 """What the server process does beside serving: it reads what roles report, writes the status, and keeps the run's record."""
 
+import contextlib
 import json
 import pathlib
 import threading
@@ -95,11 +96,11 @@ class Keeper:
       if kind not in self._failing:
         self._failing.add(kind)
         reason = str(error).rstrip(".")
-        print(f"{failed} ({reason}): the run goes on and tries again; see whether the disk is full.", flush=True)
+        _say(f"{failed} ({reason}): the run goes on and tries again; see whether the disk is full.")
       return False
     if kind in self._failing:
       self._failing.remove(kind)
-      print(f"The {kind} are written again.", flush=True)
+      _say(f"The {kind} are written again.")
     return True
 
   def _tick_patiently(self, beats: Iterable[Heartbeat] = ()) -> RunStatus | None:
@@ -113,7 +114,7 @@ class Keeper:
     except ServerLost as error:
       if self._lost_since is None:
         self._lost_since = time.monotonic()
-        print(f"{error} The status is written when it does.", flush=True)
+        _say(f"{error} The status is written when it does.")
       elif time.monotonic() - self._lost_since > LOST_AFTER_SECONDS:
         raise
       return None
@@ -176,7 +177,12 @@ class Keeper:
   def _checkpoint(self) -> None:
     seconds = self._server.checkpoint()
     self._checkpointed = time.monotonic()
-    print(f"Tables checkpointed in {seconds:.2f} s.", flush=True)
+    _say(f"Tables checkpointed in {seconds:.2f} s.")
+
+
+def _say(sentence: str) -> None:
+  with contextlib.suppress(OSError):  # The log may lie on the disk that is full.
+    print(sentence, flush=True)
 
 
 def read_status(run_dir: pathlib.Path) -> RunStatus | None:

@@ -159,6 +159,14 @@ def test_a_full_disk_is_told_once_and_the_server_goes_on_until_there_is_room(
   assert read_metrics(tmp_path / METRICS_FILE)[-1]["environment_steps"] == 40
 
 
+def test_a_log_on_the_full_disk_ends_nothing(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    for name in ("replace_text", "print"):
+      monkeypatch.setattr(keeper_module, name, lambda *_, **__: _full(), raising=False)
+    assert keeper.finish().phase == "stopping"
+    assert has_checkpoint(tmp_path / "checkpoint")
+
+
 def test_a_checkpoint_that_fails_is_told_and_tried_again(
   tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
