@@ -12,7 +12,7 @@ import tensorflow as tf
 from acme import core, specs
 
 from configs import Stopped, UserError
-from configs.files import replace_text
+from configs.files import FileLock, replace_text
 from learner.algorithms import make_algorithm
 from learner.corrections import BiasCorrection
 from learner.priorities import TablePriorities
@@ -56,7 +56,7 @@ class Learner(core.Learner):
       device: a TensorFlow device; empty takes the config's.
 
     Raises:
-      UserError: the checkpoint is another run's, or there is no such device.
+      UserError: the checkpoint is another run's, another learner writes there, or there is no such device.
       ServerLost: the server does not answer.
     """
     config = manifest.config
@@ -85,9 +85,18 @@ class Learner(core.Learner):
     self._metrics: dict[str, float] = {}
     self._drawn = np.zeros(len(config.replay.all_tables), np.int64)
     self._is_finite = True
-    self._restore(directory, PolicySource(connection, config.replay.default.name).fetch())
-    self._checkpointed = time.monotonic()
-    self.publish()
+    checkpoint_dir.mkdir(parents=True, exist_ok=True)
+    self._lock = FileLock(
+      checkpoint_dir / "learner.lock",
+      f"Another learner writes its checkpoints to {checkpoint_dir}: wait for its end, or use another directory.",
+    )
+    try:
+      self._restore(directory, PolicySource(connection, config.replay.default.name).fetch())
+      self._checkpointed = time.monotonic()
+      self.publish()
+    except BaseException:
+      self._lock.release()
+      raise
 
   def _restore(self, directory: pathlib.Path, published: PolicySnapshot | None) -> None:
     owner = directory / _OWNER_FILE
@@ -246,6 +255,7 @@ class Learner(core.Learner):
         self.save()
     finally:
       self._sampler.close()
+      self._lock.release()
 
   def get_variables(self, names: Sequence[str]) -> list[np.ndarray]:
     """The published network's weights as one vector, for Acme; `names` is not used."""

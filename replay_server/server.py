@@ -12,6 +12,7 @@ import reverb
 from reverb.platform.checkpointers_lib import DefaultCheckpointer
 
 from configs import RunConfig, UserError
+from configs.files import FileLock
 from replay_server import layout
 from replay_server.codec import RowCodec
 from replay_server.connection import Connection
@@ -59,10 +60,25 @@ class ReplayServer:
       inline: an inline run counts samples per insert for itself.
 
     Raises:
-      UserError: the port is in use, or the checkpoint is another run's or does not fit the tables.
+      UserError: the port is in use, another process serves this run, or the checkpoint is another run's or does not fit the
+        tables.
     """
     check_port(port)
     checkpoint_dir.mkdir(parents=True, exist_ok=True)
+    # Beside the directory, which is Reverb's own: two servers would remove each other's checkpoints.
+    self._lock = FileLock(
+      checkpoint_dir.with_name(f"{checkpoint_dir.name}.lock"),
+      f"Another process serves the run of {checkpoint_dir}: wait for its end, or use its address.",
+    )
+    try:
+      self._start(config, codec, run_id, checkpoint_dir, port, inline)
+    except BaseException:
+      self._lock.release()
+      raise
+
+  def _start(
+    self, config: RunConfig, codec: RowCodec, run_id: str, checkpoint_dir: pathlib.Path, port: int, inline: bool
+  ) -> None:
     self._checkpoint_dir = checkpoint_dir
     self.restored = has_checkpoint(checkpoint_dir)
     self.manifest = Manifest(run_id=run_id, config=config, codec=codec, inline=inline)
@@ -143,6 +159,7 @@ class ReplayServer:
     """Ends the server; what is in its tables and not in a checkpoint is gone."""
     self.connection.close()
     self._server.stop()
+    self._lock.release()
 
 
 def has_checkpoint(directory: pathlib.Path) -> bool:

@@ -202,6 +202,7 @@ def test_a_learner_with_an_older_checkpoint_goes_on_after_the_published_version(
   for _ in range(5):
     first.step()
   assert _published(filled).version == 3
+  first._lock.release()  # As if it had been killed.
   second = learn(filled)
   assert (second.gradient_steps, second.policy_version) == (2, 4)
   snapshot = _published(filled)
@@ -229,6 +230,14 @@ def test_another_runs_checkpoint_is_refused_and_left_as_it_was(
     learn(other)
   assert _files(tmp_path / "checkpoints") == before
   assert _published(other) is None
+
+
+def test_two_learners_do_not_write_to_one_directory(filled, learn) -> None:
+  first = learn(filled)
+  with pytest.raises(UserError, match="Another learner writes its checkpoints to"):
+    learn(filled)
+  first.close()
+  assert learn(filled).policy_version == 2
 
 
 def test_a_checkpoint_that_names_no_run_is_refused(filled, learn, tmp_path: pathlib.Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from actors.row_writer import RowWriter
 from configs import RunConfig, UserError, override
+from configs.files import FileLock
 from configs.versions import library_versions
 from replay_server import layout
 from replay_server.connection import Connection
@@ -20,7 +21,8 @@ from replay_server.layout import make_row_codec
 from replay_server.manifest import Manifest, read_manifest, write_manifest
 from replay_server.policy import PolicyPublisher, PolicySnapshot, PolicySource
 from replay_server.server import CheckpointFailed, ReplayServer, check_port, has_checkpoint, tidy_checkpoints
-from tests.serving import CODEC, adding, drain, make_config, make_spec, run_episode, serving, size_of
+from tests.served import served
+from tests.serving import CODEC, adding, drain, make_config, make_spec, run_episode, serving, size_of, wait_for
 
 CONFIG = make_config({"goal": 20}, [("goal", 5)], capacity=30)
 
@@ -275,6 +277,33 @@ def test_a_server_stops_at_once_when_nobody_writes(tmp_path: pathlib.Path) -> No
   stopper.start()
   stopper.join(3)  # Reverb waits 5 s for a writer that is open.
   assert not stopper.is_alive()
+
+
+def test_two_servers_do_not_serve_one_run(tmp_path: pathlib.Path) -> None:
+  with serving(CONFIG, tmp_path, inline=True):
+    with pytest.raises(UserError, match=re.escape(f"serves the run of {tmp_path / 'checkpoint'}: wait for its end")):
+      ReplayServer(CONFIG, CODEC, "run", tmp_path / "checkpoint")
+    ReplayServer(CONFIG, CODEC, "other", tmp_path / "another").stop()
+  with serving(CONFIG, tmp_path, inline=True):
+    pass
+
+
+def test_a_server_that_is_killed_holds_its_run_no_longer(tmp_path: pathlib.Path) -> None:
+  with served(tmp_path) as (_, kill):
+    with pytest.raises(UserError, match="Another process serves the run"), serving(make_config(), tmp_path):
+      pass
+    kill()
+    wait_for(lambda: _is_free(tmp_path / "checkpoint.lock"))
+  with serving(make_config(), tmp_path):
+    pass
+
+
+def _is_free(path: pathlib.Path) -> bool:
+  try:
+    FileLock(path, "taken").release()
+  except UserError:
+    return False
+  return True
 
 
 def test_the_manifest_of_a_server_tells_everything(tmp_path: pathlib.Path) -> None:
