@@ -13,6 +13,7 @@ from acme import specs
 
 from actors.policies import random_action
 from configs import EvaluatorConfig, RunConfig, ServerLost, Stopped
+from configs.files import replace_text
 from environments import EventEnvironment, make_environment_spec, make_event_environment
 from networks import make_acting_policy
 from replay_server import layout
@@ -110,6 +111,15 @@ def is_solved(episodes: list[PlayedEpisode], config: EvaluatorConfig, event_name
   return config.solved_return is None or mean_return >= config.solved_return
 
 
+def _read_best(path: pathlib.Path) -> tuple[bool, float]:
+  """Whether the best policy so far solved, and its mean return; the worst there is where the file does not tell."""
+  try:
+    best = json.loads(path.read_text())
+    return bool(best["solved"]), float(best["mean_return"])
+  except (OSError, ValueError, LookupError, TypeError):
+    return False, -np.inf
+
+
 class Evaluator:
   """Evaluates policy versions as they come, each at most once.
 
@@ -147,10 +157,7 @@ class Evaluator:
     self._stop = stop
     # Over a resumed run too.
     self._best_path = None if checkpoint_dir is None else checkpoint_dir / "best.json"
-    self._best = (False, -np.inf)
-    if self._best_path is not None and self._best_path.is_file():
-      best = json.loads(self._best_path.read_text())
-      self._best = (best["solved"], best["mean_return"])
+    self._best = (False, -np.inf) if self._best_path is None else _read_best(self._best_path)
     self._version = 0
     self._evaluations = 0
 
@@ -205,5 +212,5 @@ class Evaluator:
     if self._best_path is not None and (summary.solved, summary.mean_return) >= self._best:
       self._best = (summary.solved, summary.mean_return)
       save_snapshot(self._best_path.with_suffix(".npz"), snapshot, self._run_config)
-      self._best_path.write_text(json.dumps({"solved": summary.solved, "mean_return": summary.mean_return}))
+      replace_text(self._best_path, json.dumps({"solved": summary.solved, "mean_return": summary.mean_return}))
     self._writer.write(layout.EPISODES, [encode(summary)])

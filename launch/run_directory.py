@@ -94,9 +94,11 @@ def open_run_directory(path: str) -> RunDirectory:
   Raises:
     UserError: it is no run directory, or its tables were never checkpointed.
   """
+  from replay_server.server import has_checkpoint  # Here, so that a command's help does not load Reverb.
+
   run = RunDirectory(pathlib.Path(path).resolve())
   run.read_config()
-  if not run.replay_checkpoint.is_dir() or not any(run.replay_checkpoint.iterdir()):
+  if not has_checkpoint(run.replay_checkpoint):
     raise UserError(
       f"Run {run.run_id} ended before its tables were checkpointed, so it cannot be resumed: start it anew."
     )

@@ -1,5 +1,6 @@
 """The learner: draws blocks, updates, publishes, checkpoints."""
 
+import contextlib
 import json
 import pathlib
 import threading
@@ -11,6 +12,7 @@ import tensorflow as tf
 from acme import core, specs
 
 from configs import Stopped, UserError
+from configs.files import FileLock, replace_text
 from learner.algorithms import make_algorithm
 from learner.corrections import BiasCorrection
 from learner.priorities import TablePriorities
@@ -54,7 +56,7 @@ class Learner(core.Learner):
       device: a TensorFlow device; empty takes the config's.
 
     Raises:
-      UserError: the checkpoint is another run's, or there is no such device.
+      UserError: the checkpoint is another run's, another learner writes there, or there is no such device.
       ServerLost: the server does not answer.
     """
     config = manifest.config
@@ -83,14 +85,23 @@ class Learner(core.Learner):
     self._metrics: dict[str, float] = {}
     self._drawn = np.zeros(len(config.replay.all_tables), np.int64)
     self._is_finite = True
-    self._restore(directory, PolicySource(connection, config.replay.default.name).fetch())
-    self._checkpointed = time.monotonic()
-    self.publish()
+    checkpoint_dir.mkdir(parents=True, exist_ok=True)
+    self._lock = FileLock(
+      checkpoint_dir / "learner.lock",
+      f"Another learner writes its checkpoints to {checkpoint_dir}: wait for its end, or use another directory.",
+    )
+    try:
+      self._restore(directory, PolicySource(connection, config.replay.default.name).fetch())
+      self._checkpointed = time.monotonic()
+      self.publish()
+    except BaseException:
+      self._lock.release()
+      raise
 
   def _restore(self, directory: pathlib.Path, published: PolicySnapshot | None) -> None:
     owner = directory / _OWNER_FILE
     if self._checkpoints.latest_checkpoint:
-      found = json.loads(owner.read_text())["run_id"] if owner.is_file() else "another run"
+      found = _read_owner(owner)
       if found != self._run_id:
         raise UserError(
           f"The learner's checkpoint in {directory} belongs to {found}, and the server holds run {self._run_id}: use that "
@@ -102,7 +113,7 @@ class Learner(core.Learner):
       self._priorities.largest = self._counters["priorities"].numpy()
     else:
       directory.mkdir(parents=True, exist_ok=True)
-      owner.write_text(json.dumps({"run_id": self._run_id}))
+      replace_text(owner, json.dumps({"run_id": self._run_id}))
     # Workers tell policies apart by their version: what was published after the checkpoint keeps its numbers.
     if published is not None:
       self.policy_version = max(self.policy_version, published.version)
@@ -132,7 +143,7 @@ class Learner(core.Learner):
         self.step()
         blocks += 1
         if time.monotonic() - self._checkpointed > self._config.learner.checkpoint_period_seconds:
-          self.save()
+          self.save_or_say()
     except Stopped:
       pass
     finally:
@@ -219,6 +230,23 @@ class Learner(core.Learner):
     self._checkpointed = time.monotonic()
     print(f"Learner checkpointed at gradient step {self.gradient_steps} ({pathlib.Path(path).name}).", flush=True)
 
+  def save_or_say(self) -> None:
+    """As `save`; where the disk is full it says so, and the next checkpoint is due after another period.
+
+    Raises:
+      UserError: a network is no longer finite; nothing was written.
+    """
+    try:
+      self.save()
+    except (OSError, tf.errors.OpError) as error:
+      self._checkpointed = time.monotonic()
+      with contextlib.suppress(OSError):  # The log may lie on the same disk.
+        print(
+          f"The learner's checkpoint could not be written ({str(error).splitlines()[0]}): it learns on and tries again in "
+          f"{self._config.learner.checkpoint_period_seconds:g} s; see whether the disk is full.",
+          flush=True,
+        )
+
   def close(self) -> None:
     """Writes the last checkpoint and ends the sampler; where the loss is no longer finite the checkpoint before stays."""
     try:
@@ -227,11 +255,20 @@ class Learner(core.Learner):
         self.save()
     finally:
       self._sampler.close()
+      self._lock.release()
 
   def get_variables(self, names: Sequence[str]) -> list[np.ndarray]:
     """The published network's weights as one vector, for Acme; `names` is not used."""
     del names
     return [flatten_weights(self._algorithm.policy)]
+
+
+def _read_owner(path: pathlib.Path) -> str:
+  """The run whose learner wrote a checkpoint, as far as its file tells."""
+  try:
+    return str(json.loads(path.read_text())["run_id"])
+  except (OSError, ValueError, LookupError, TypeError):
+    return "another run"
 
 
 def choose_device(name: str) -> str:

@@ -1,25 +1,29 @@
 """What the server process does beside serving: it reads what roles report, writes the status, and keeps the run's record."""
 
+import contextlib
 import json
 import pathlib
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from configs import UserError, from_dict
+from configs import ServerLost, UserError, from_dict
 from configs.files import replace_text
 from replay_server import layout
 from replay_server.connection import ItemWriter
+from replay_server.lifeline import LOST_AFTER_SECONDS
 from replay_server.messages import EpisodeSummary, EvaluationSummary, Heartbeat, decode, encode_text
 from replay_server.monitor import Monitor, status_json
 from replay_server.recorder import Recorder
-from replay_server.server import ReplayServer
+from replay_server.server import CheckpointFailed, ReplayServer
 from replay_server.status import RunStatus
 
 TICK_SECONDS = 0.5
 # Roles get this long to say their last before the tables are written for good.
 GOODBYE_SECONDS = 12.0
 FIRST_CHECKPOINT_SECONDS = 30.0
+# After a checkpoint that failed, and no later than the next would be due.
+RETRY_CHECKPOINT_SECONDS = 30.0
 _MOST_MESSAGES = 1_000
 
 
@@ -34,16 +38,21 @@ class Keeper:
       run_dir: for status.json, metrics.csv and tb/; a status.json in it is gone on from.
     """
     self._server = server
+    self._run_dir = run_dir
     self._status_path = run_dir / "status.json"
     self._recorder = Recorder(run_dir)
     self._monitor = Monitor(server.manifest.config, server.manifest.run_id, resumed=read_status(run_dir))
     self._writer: ItemWriter = server.connection.writer()
     self._checkpoint_period = server.manifest.config.replay.checkpoint_period_seconds
     # A run that dies young can be resumed too.
-    self._checkpointed = time.monotonic() - max(0.0, self._checkpoint_period - FIRST_CHECKPOINT_SECONDS)
+    self._checkpoint_due_in(FIRST_CHECKPOINT_SECONDS)
+    self._lost_since: float | None = None
+    self._failing: set[str] = set()
 
   def tick(self, beats: Iterable[Heartbeat] = ()) -> RunStatus:
     """Reads what came in; writes the status to its table, to status.json and to the record.
+
+    Files that cannot be written, as on a full disk, are told of once and written again at the next tick that can.
 
     Args:
       beats: of roles in this process, which need not go through the server.
@@ -65,17 +74,66 @@ class Keeper:
     status = self._monitor.status(tables)
     text = status_json(status)
     self._writer.write(layout.STATUS, [encode_text(text)])
+    self._attempt(
+      "files", lambda: self._write_files(status, text), f"The files of {self._run_dir} are not written", (OSError,)
+    )
+    return status
+
+  def _write_files(self, status: RunStatus, text: str) -> None:
     replace_text(self._status_path, text)
     self._recorder.record(status)
+
+  def _attempt(
+    self, kind: str, write: Callable[[], object], failed: str, failures: tuple[type[Exception], ...]
+  ) -> bool:
+    """Whether `write` did; the first failure in a row is told, and so is what ends them.
+
+    To end the server for a file that cannot be written would lose the whole replay with it.
+    """
+    try:
+      write()
+    except failures as error:
+      if kind not in self._failing:
+        self._failing.add(kind)
+        reason = str(error).rstrip(".")
+        _say(f"{failed} ({reason}): the run goes on and tries again; see whether the disk is full.")
+      return False
+    if kind in self._failing:
+      self._failing.remove(kind)
+      _say(f"The {kind} are written again.")
+    return True
+
+  def _tick_patiently(self, beats: Iterable[Heartbeat] = ()) -> RunStatus | None:
+    """A tick, or None where the server was too slow for it.
+
+    Raises:
+      ServerLost: it has not answered for longer than roles wait.
+    """
+    try:
+      status = self.tick(beats)
+    except ServerLost as error:
+      if self._lost_since is None:
+        self._lost_since = time.monotonic()
+        _say(f"{error} The status is written when it does.")
+      elif time.monotonic() - self._lost_since > LOST_AFTER_SECONDS:
+        raise
+      return None
+    self._lost_since = None
     return status
 
   def run(self, stop: threading.Event) -> RunStatus:
-    """Ticks until the run ends by itself or `stop` is set, then sees everyone off and writes the last checkpoint."""
-    status = self.tick()
-    while not status.finished:
+    """Ticks until the run ends by itself or `stop` is set, then sees everyone off and writes the last checkpoint.
+
+    Raises:
+      ServerLost: the server has not answered for longer than roles wait.
+    """
+    status = self._tick_patiently()
+    while status is None or not status.finished:
       if stop.wait(TICK_SECONDS):
         self._monitor.stop()
-      status = self.tick()
+      if status is None:
+        time.sleep(TICK_SECONDS)  # Once it is set, `stop` waits no more.
+      status = self._tick_patiently()
       if self.checkpoint_is_due():
         self.checkpoint()
     return self.finish()
@@ -85,29 +143,46 @@ class Keeper:
 
     Args:
       beats: the last ones of roles in this process.
+
+    Raises:
+      ServerLost: the server has not answered for longer than roles wait.
     """
     self._monitor.stop()
     deadline = time.monotonic() + GOODBYE_SECONDS
-    status = self.tick(beats)
-    while self._monitor.roles_left() and time.monotonic() < deadline:
+    beats = list(beats)
+    status = self._tick_patiently(beats)
+    while status is None or (self._monitor.roles_left() and time.monotonic() < deadline):
       time.sleep(TICK_SECONDS / 2)
-      status = self.tick()
+      status = self._tick_patiently(beats if status is None else ()) or status
     self.checkpoint()
     return status
 
   def close(self) -> None:
     """Closes the record's files."""
-    self._recorder.close()
+    self._attempt("files", self._recorder.close, f"The last lines of {self._run_dir}'s files are lost", (OSError,))
 
   def checkpoint_is_due(self) -> bool:
     """Whether the tables were written too long ago."""
     return time.monotonic() - self._checkpointed > self._checkpoint_period
 
+  def _checkpoint_due_in(self, seconds: float) -> None:
+    self._checkpointed = time.monotonic() - max(0.0, self._checkpoint_period - seconds)
+
   def checkpoint(self) -> None:
-    """Writes the tables."""
+    """Writes the tables; where that fails it says so, and the next is soon due."""
+    failed = "The checkpoint of the tables before this one stays"
+    if not self._attempt("checkpoints", self._checkpoint, failed, (OSError, CheckpointFailed, ServerLost)):
+      self._checkpoint_due_in(RETRY_CHECKPOINT_SECONDS)
+
+  def _checkpoint(self) -> None:
     seconds = self._server.checkpoint()
     self._checkpointed = time.monotonic()
-    print(f"Tables checkpointed in {seconds:.2f} s.", flush=True)
+    _say(f"Tables checkpointed in {seconds:.2f} s.")
+
+
+def _say(sentence: str) -> None:
+  with contextlib.suppress(OSError):  # The log may lie on the disk that is full.
+    print(sentence, flush=True)
 
 
 def read_status(run_dir: pathlib.Path) -> RunStatus | None:

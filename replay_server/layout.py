@@ -1,13 +1,15 @@
 """Which tables a server has and what a row of them is; docs/contract.md tells the same in words."""
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import reverb
 import tensorflow as tf
 from acme import specs
 
-from configs import PriorityConfig, ReplayConfig, RunConfig, TableSpec
+from configs import ReplayConfig, RunConfig, TableSpec
+from configs.specs import Selector
 from replay_server.codec import RowCodec
 
 # Raised whenever a row's fields or a table's meaning change, so that old and new processes refuse each other.
@@ -29,11 +31,51 @@ _HISTORIES = 100_000
 
 _TEXT = tf.TensorSpec([], tf.string)
 
-_SELECTORS: dict[str, Callable[[PriorityConfig], reverb.pybind.ItemSelector]] = {
-  "uniform": lambda priority: reverb.selectors.Uniform(),
-  "prioritized": lambda priority: reverb.selectors.Prioritized(priority.exponent),
-  "fifo": lambda priority: reverb.selectors.Fifo(),
-  "lifo": lambda priority: reverb.selectors.Lifo(),
+
+@dataclasses.dataclass(frozen=True)
+class TableShape:
+  """What a table of transitions is made from, and what Reverb therefore keeps in a checkpoint.
+
+  Attributes:
+    name: of the table.
+    selector: how an item is chosen.
+    priority_exponent: of a prioritised table; None for any other.
+    capacity: in transitions.
+    min_size: transitions from which on the server lets it be sampled.
+    samples_per_insert: that the server holds both sides to; None where it does not.
+    error_buffer: samples by which they may drift apart; None where they are not held.
+  """
+
+  name: str
+  selector: Selector
+  priority_exponent: float | None
+  capacity: int
+  min_size: int
+  samples_per_insert: float | None = None
+  error_buffer: float | None = None
+
+
+# What a config says of a field of `TableShape`, for people: how it is called, and the keys that it comes from.
+_FIELD_NAMES = {
+  "selector": ("the selector", "its selector"),
+  "priority_exponent": ("the priority exponent", "replay.priority.exponent"),
+  "capacity": ("the capacity", "its capacity, replay.capacity, its probability"),
+  "min_size": ("the min_size", "its min_size"),
+  "samples_per_insert": (
+    "samples per insert",
+    "replay.environment_steps_per_update, learner.batch_size, replay.at_least_one, the tables' probabilities, --inline",
+  ),
+  "error_buffer": (
+    "an error buffer of",
+    "replay.insert_tolerance_steps, learner.updates_per_block, learner.batch_size, samples per insert",
+  ),
+}
+
+_SELECTORS: dict[Selector, Callable[[TableShape], reverb.pybind.ItemSelector]] = {
+  "uniform": lambda shape: reverb.selectors.Uniform(),
+  "prioritized": lambda shape: reverb.selectors.Prioritized(shape.priority_exponent),
+  "fifo": lambda shape: reverb.selectors.Fifo(),
+  "lifo": lambda shape: reverb.selectors.Lifo(),
 }
 
 
@@ -82,6 +124,47 @@ def history_signature() -> tf.TensorSpec:
   return tf.TensorSpec([4], tf.int64, "history")
 
 
+def table_shapes(config: RunConfig, limit_samples: bool) -> list[TableShape]:
+  """The tables of transitions, in layout order.
+
+  Args:
+    config: of the run.
+    limit_samples: as in `make_tables`.
+  """
+  replay = config.replay
+  # One blocked table stalls all of a writer's tables, so nothing but the default table ever makes a writer wait.
+  events = [_shape(replay, table, min_size=1) for table in replay.tables]
+  return [_default_shape(config, limit_samples), *events]
+
+
+def first_difference(old: Sequence[TableShape], new: Sequence[TableShape]) -> str:
+  """Where tables of a checkpoint differ from those that a config asks for; empty where they do not.
+
+  Args:
+    old: those of the checkpoint.
+    new: those of the config; of another name than any of `old` they may be like anything.
+  """
+  asked = {shape.name: shape for shape in new}
+  for shape in old:
+    for name, (called, keys) in _FIELD_NAMES.items():
+      has, wants = getattr(shape, name), getattr(asked.get(shape.name, shape), name)
+      if has != wants:
+        return f"table {shape.name!r} has {_tell(called, has)} and this config asks for {_say(wants)} ({keys})"
+  return ""
+
+
+def _tell(called: str, value: object) -> str:
+  return (
+    f"no {called.removeprefix('the ').removeprefix('an ').removesuffix(' of')}"
+    if value is None
+    else f"{called} {_say(value)}"
+  )
+
+
+def _say(value: object) -> str:
+  return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def make_tables(config: RunConfig, codec: RowCodec, limit_samples: bool) -> list[reverb.Table]:
   """All tables of a server.
 
@@ -90,13 +173,8 @@ def make_tables(config: RunConfig, codec: RowCodec, limit_samples: bool) -> list
     codec: of its rows.
     limit_samples: tie sampling to inserting by `replay.environment_steps_per_update`; an inline run counts for itself.
   """
-  replay = config.replay
-  default = _transition_table(replay, replay.default, codec, _default_limiter(config, limit_samples))
-  # One blocked table stalls all of a writer's tables, so nothing but the default table ever makes a writer wait.
-  events = [_transition_table(replay, table, codec, reverb.rate_limiters.MinSize(1)) for table in replay.tables]
   return [
-    default,
-    *events,
+    *(_transition_table(shape, codec) for shape in table_shapes(config, limit_samples)),
     _latest(POLICY, policy_signature()),
     _latest(RUN, _TEXT),
     _queue(EPISODES, _MESSAGES, _TEXT),
@@ -137,28 +215,41 @@ def samples_per_insert(config: RunConfig) -> float | None:
   return float(shares[0]) * config.learner.batch_size / steps
 
 
-def _default_limiter(config: RunConfig, limit_samples: bool) -> reverb.rate_limiters.RateLimiter:
+def _shape(replay: ReplayConfig, table: TableSpec, min_size: int) -> TableShape:
+  exponent = replay.priority.exponent if table.selector == "prioritized" else None
+  return TableShape(table.name, table.selector, exponent, replay.capacity_of(table), min_size)
+
+
+def _default_shape(config: RunConfig, limit_samples: bool) -> TableShape:
+  replay = config.replay
+  shape = _shape(replay, replay.default, replay.default.min_size)
   ratio = samples_per_insert(config) if limit_samples else None
   if ratio is None:
-    return reverb.rate_limiters.MinSize(config.replay.default.min_size)
+    return shape
   # While no event table is ready a whole block comes from here, and one more is drawn ahead.
   blocks = 3 * config.learner.updates_per_block * config.learner.batch_size
-  return reverb.rate_limiters.SampleToInsertRatio(
-    samples_per_insert=ratio,
-    min_size_to_sample=config.replay.default.min_size,
-    error_buffer=max(config.replay.insert_tolerance_steps * ratio, blocks),
+  return dataclasses.replace(
+    shape, samples_per_insert=ratio, error_buffer=float(max(replay.insert_tolerance_steps * ratio, blocks))
   )
 
 
-def _transition_table(
-  replay: ReplayConfig, table: TableSpec, codec: RowCodec, limiter: reverb.rate_limiters.RateLimiter
-) -> reverb.Table:
+def _limiter(shape: TableShape) -> reverb.rate_limiters.RateLimiter:
+  if shape.samples_per_insert is None:
+    return reverb.rate_limiters.MinSize(shape.min_size)
+  return reverb.rate_limiters.SampleToInsertRatio(
+    samples_per_insert=shape.samples_per_insert,
+    min_size_to_sample=shape.min_size,
+    error_buffer=shape.error_buffer,
+  )
+
+
+def _transition_table(shape: TableShape, codec: RowCodec) -> reverb.Table:
   return reverb.Table(
-    name=table.name,
-    sampler=_SELECTORS[table.selector](replay.priority),
+    name=shape.name,
+    sampler=_SELECTORS[shape.selector](shape),
     remover=reverb.selectors.Fifo(),
-    max_size=replay.capacity_of(table),
-    rate_limiter=limiter,
+    max_size=shape.capacity,
+    rate_limiter=_limiter(shape),
     signature=row_signature(codec),
   )
 

@@ -1,5 +1,6 @@
 """What a run leaves to read: `metrics.csv` and TensorBoard event files, written from its status."""
 
+import contextlib
 import csv
 import dataclasses
 import math
@@ -78,7 +79,29 @@ class Recorder:
     self._seen: set[tuple[float, ...]] = set()
 
   def record(self, status: RunStatus) -> None:
-    """Writes what is new in `status`: a row for each new evaluation, and one for the rest if any count changed."""
+    """Writes what is new in `status`: a row for each new evaluation, and one for the rest if any count changed.
+
+    Raises:
+      OSError: the files cannot be written; the next record opens them anew and goes on where they end.
+    """
+    try:
+      self._record(status)
+    except OSError:
+      self._give_up_files()
+      raise
+
+  def _give_up_files(self) -> None:
+    try:
+      if self._csv is not None:
+        self._csv.close()
+    except OSError:
+      self._last = None  # Rows that it held back are lost.
+    if self._board is not None:
+      with contextlib.suppress(OSError):
+        self._board.close()
+    self._csv = self._board = None
+
+  def _record(self, status: RunStatus) -> None:
     if self._csv is None or self._board is None:
       path = self._run_dir / METRICS_FILE
       self._seen = {_row_key(row) for row in read_metrics(path) if row.get("eval_solved") is not None}
@@ -93,17 +116,17 @@ class Recorder:
     counts = _counts(status)
     if counts != self._last:
       self._csv.write(_status_row(status))
+      self._last = counts  # A row is not written twice where the next line fails.
       self._board.write(_status_tags(status), status.environment_steps)
-      self._last = counts
     self._csv.flush()
     self._board.flush()
 
   def close(self) -> None:
     """Closes the files; may be called twice."""
-    if self._csv is not None:
-      self._csv.close()
-    if self._board is not None:
-      self._board.close()
+    with contextlib.ExitStack() as stack:  # Both, also where one cannot be written to its end.
+      for log in (self._csv, self._board):
+        if log is not None:
+          stack.callback(log.close)
 
 
 def _counts(status: RunStatus) -> tuple[Any, ...]:
@@ -224,17 +247,27 @@ class _BoardLog:
 
     # Not tf.summary: it runs ops, and the first op of a process takes the whole GPU's memory from the learner.
     self._tf = tf.compat.v1
-    with tf.Graph().as_default():
+    with tf.Graph().as_default(), self._failing_as_files_do():
       # A name of its own: the default's is the second, and a file of the same second would be overwritten.
       self._writer = self._tf.summary.FileWriter(str(self.folder), filename_suffix=f".{time.time_ns()}")
     self._writer.add_session_log(self._tf.SessionLog(status=self._tf.SessionLog.START), self.first_step)
 
   def write(self, tags: Row, step: int) -> None:
     values = [self._tf.Summary.Value(tag=tag, simple_value=value) for tag, value in _measured(tags)]
-    self._writer.add_summary(self._tf.Summary(value=values), step)
+    with self._failing_as_files_do():
+      self._writer.add_summary(self._tf.Summary(value=values), step)
 
   def flush(self) -> None:
-    self._writer.flush()
+    with self._failing_as_files_do():
+      self._writer.flush()
 
   def close(self) -> None:
-    self._writer.close()
+    with self._failing_as_files_do():
+      self._writer.close()
+
+  @contextlib.contextmanager
+  def _failing_as_files_do(self) -> Iterator[None]:
+    try:
+      yield
+    except self._tf.errors.OpError as error:
+      raise OSError(str(error)) from None

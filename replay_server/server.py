@@ -1,7 +1,10 @@
 """The replay server: a Reverb server with this project's tables, its checkpoints and its manifest."""
 
+import datetime as dt
 import errno
 import pathlib
+import re
+import shutil
 import socket
 import time
 
@@ -9,12 +12,22 @@ import reverb
 from reverb.platform.checkpointers_lib import DefaultCheckpointer
 
 from configs import RunConfig, UserError
+from configs.files import FileLock
 from replay_server import layout
 from replay_server.codec import RowCodec
 from replay_server.connection import Connection
 from replay_server.manifest import Manifest, read_manifest, write_manifest
 
 CHECKPOINT_TIMEOUT_SECONDS = 300.0
+
+# Reverb writes this file into a checkpoint when all else is there.
+_DONE_FILE = "DONE"
+# A checkpoint's folder is named for when it was written, in local time; nothing else is ever removed or renamed.
+_CHECKPOINT_NAME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d.*")
+
+
+class CheckpointFailed(RuntimeError):
+  """The tables were not checkpointed; the message says why."""
 
 
 class ReplayServer:
@@ -47,11 +60,27 @@ class ReplayServer:
       inline: an inline run counts samples per insert for itself.
 
     Raises:
-      UserError: the port is in use, or the checkpoint is another run's or does not fit the tables.
+      UserError: the port is in use, another process serves this run, or the checkpoint is another run's or does not fit the
+        tables.
     """
     check_port(port)
     checkpoint_dir.mkdir(parents=True, exist_ok=True)
-    self.restored = any(checkpoint_dir.iterdir())
+    # Beside the directory, which is Reverb's own: two servers would remove each other's checkpoints.
+    self._lock = FileLock(
+      checkpoint_dir.with_name(f"{checkpoint_dir.name}.lock"),
+      f"Another process serves the run of {checkpoint_dir}: wait for its end, or use its address.",
+    )
+    try:
+      self._start(config, codec, run_id, checkpoint_dir, port, inline)
+    except BaseException:
+      self._lock.release()
+      raise
+
+  def _start(
+    self, config: RunConfig, codec: RowCodec, run_id: str, checkpoint_dir: pathlib.Path, port: int, inline: bool
+  ) -> None:
+    self._checkpoint_dir = checkpoint_dir
+    self.restored = has_checkpoint(checkpoint_dir)
     self.manifest = Manifest(run_id=run_id, config=config, codec=codec, inline=inline)
     tables = layout.make_tables(config, codec, limit_samples=not inline)
     try:
@@ -66,6 +95,8 @@ class ReplayServer:
     self.connection = Connection(self.address)
     try:
       self._settle_manifest()
+      # Not before the checkpoint is known to be this run's: another's is left as it is.
+      tidy_checkpoints(checkpoint_dir)
     except BaseException:
       self.stop()
       raise
@@ -81,6 +112,14 @@ class ReplayServer:
         "directory. Nothing of it was changed."
       )
     found.check_codec(self.manifest.codec)
+    difference = layout.first_difference(
+      *(layout.table_shapes(each.config, limit_samples=not each.inline) for each in (found, self.manifest))
+    )
+    if difference:
+      raise UserError(
+        f"The checkpoint's {difference}: Reverb keeps tables as they were checkpointed, so resume with what the run had, "
+        "or start a new run. Nothing of it was changed."
+      )
     if found != self.manifest:  # A resumed run may have, say, a longer budget.
       write_manifest(self.connection, self.manifest)
 
@@ -94,16 +133,65 @@ class ReplayServer:
     """Writes the tables to the checkpoint directory; returns the seconds it took.
 
     Raises:
+      CheckpointFailed: it could not be written.
       ServerLost: it did not finish in time.
     """
     began = time.monotonic()
-    self.connection.call(self.connection.client.checkpoint, "checkpointing the tables", CHECKPOINT_TIMEOUT_SECONDS)
+    try:
+      tidy_checkpoints(self._checkpoint_dir)
+      path = self.connection.call(
+        self.connection.client.checkpoint, "checkpointing the tables", CHECKPOINT_TIMEOUT_SECONDS
+      )
+    except (OSError, RuntimeError) as error:
+      reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+      raise CheckpointFailed(
+        f"The tables could not be checkpointed to {self._checkpoint_dir} ({reason}): see whether the disk is full and the "
+        "directory can be written."
+      ) from None
+    if not (pathlib.Path(path) / _DONE_FILE).is_file():
+      raise CheckpointFailed(
+        f"The checkpoint {path} was removed as soon as it was written, as another one's name sorts after it: move what else "
+        f"lies in {self._checkpoint_dir} elsewhere."
+      )
     return time.monotonic() - began
 
   def stop(self) -> None:
     """Ends the server; what is in its tables and not in a checkpoint is gone."""
     self.connection.close()
     self._server.stop()
+    self._lock.release()
+
+
+def has_checkpoint(directory: pathlib.Path) -> bool:
+  """Whether there is a whole checkpoint of tables in `directory`; one that was cut off is none."""
+  return bool(_checkpoints(directory))
+
+
+def _checkpoints(directory: pathlib.Path) -> list[pathlib.Path]:
+  return sorted(done.parent for done in directory.glob(f"*/{_DONE_FILE}"))
+
+
+def tidy_checkpoints(directory: pathlib.Path) -> None:
+  """Makes sure that the next checkpoint in `directory` becomes the last one.
+
+  Reverb keeps and loads the one whose name is the greatest. A folder that was cut off would push a whole checkpoint out, and
+  where the clock was set back an older checkpoint would outlive every new one: it is renamed, to just before now.
+  """
+  for folder in directory.iterdir():
+    if _CHECKPOINT_NAME.fullmatch(folder.name) and folder.is_dir() and not (folder / _DONE_FILE).exists():
+      shutil.rmtree(folder)
+  now = dt.datetime.now().astimezone()
+  future = [
+    folder
+    for folder in _checkpoints(directory)
+    if _CHECKPOINT_NAME.fullmatch(folder.name) and folder.name >= _name(now)
+  ]
+  for index, folder in enumerate(future):
+    folder.rename(directory / _name(now - dt.timedelta(microseconds=len(future) - index)))
+
+
+def _name(time_of: dt.datetime) -> str:
+  return time_of.isoformat(timespec="microseconds")
 
 
 def check_port(port: int) -> None:

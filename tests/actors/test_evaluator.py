@@ -1,6 +1,7 @@
 """The evaluator: what counts as solved, and which policies it evaluates and keeps."""
 
 import dataclasses
+import json
 import pathlib
 import threading
 
@@ -196,3 +197,15 @@ def test_the_best_policy_of_before_is_not_replaced_by_a_worse_one_after_a_restar
       evaluator.step()
   best, _ = load_snapshot(tmp_path / "policy" / "best.npz")
   assert best.version == 1
+
+
+def test_a_note_of_the_best_policy_that_cannot_be_read_is_none(tmp_path: pathlib.Path) -> None:
+  with serving(make_run(), tmp_path, CODEC, inline=True) as server:
+    for text in ("", "{}", "[]"):
+      (tmp_path / "best.json").write_text(text)
+      evaluator = Evaluator(server.connection, server.manifest, 0, threading.Event(), tmp_path)
+      assert evaluator._best == (False, -np.inf)
+    PolicyPublisher(server.connection).publish(snapshot(1, learner_steps=10))
+    assert evaluator.step()
+  assert json.loads((tmp_path / "best.json").read_text())["solved"] in (True, False)
+  assert not list(tmp_path.glob("*.partial"))

@@ -6,6 +6,7 @@ that uncorrected the event seems to have the probability .525 / .55 = .955, wher
 """
 
 import contextlib
+import shutil
 import threading
 from typing import Any
 
@@ -118,7 +119,7 @@ def test_what_actors_tell_is_what_the_tables_hold(make_config, serve, spec, tmp_
   learner._correction._read_histories()
   membership = learner._correction._membership
   learner.save()  # What was read once is not told again, so it is kept beside the checkpoint.
-  learner._sampler.close()
+  learner.close()
   again = Learner(filled.server.connection, filled.server.manifest, spec, 0, filled.stop, tmp_path / "checkpoints")
   again._sampler.close()
   for known in (membership, again._correction._membership):
@@ -145,7 +146,8 @@ def test_a_server_from_an_older_checkpoint_tells_what_is_known_already(make_conf
   assert learner._correction._membership.sizes.tolist() == [240, 12]
   learner.close()
 
-  restored = serve(config, directory=filled.directory)
+  # A copy: the first server, which still runs, keeps a second one off its own.
+  restored = serve(config, directory=shutil.copytree(filled.directory, tmp_path / "copy"))
   again = Learner(
     restored.server.connection, restored.server.manifest, spec, 0, restored.stop, tmp_path / "checkpoints"
   )

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from acme import core, specs
 
 from configs import CagradConfig, PriorityConfig, TableSpec, UserError
+from learner import learner as learner_module
 from learner.learner import Learner, choose_device
 from networks import flatten_weights
-from replay_server.policy import PolicySource, load_snapshot
+from replay_server.policy import PolicySource, load_snapshot, save_snapshot
 from tests.learner.conftest import SPEC
 
 CONTINUOUS_SPEC = SPEC._replace(actions=specs.BoundedArray((2,), np.float32, -1.0, 1.0, "action"))
@@ -200,6 +202,7 @@ def test_a_learner_with_an_older_checkpoint_goes_on_after_the_published_version(
   for _ in range(5):
     first.step()
   assert _published(filled).version == 3
+  first._lock.release()  # As if it had been killed.
   second = learn(filled)
   assert (second.gradient_steps, second.policy_version) == (2, 4)
   snapshot = _published(filled)
@@ -229,13 +232,47 @@ def test_another_runs_checkpoint_is_refused_and_left_as_it_was(
   assert _published(other) is None
 
 
+def test_two_learners_do_not_write_to_one_directory(filled, learn) -> None:
+  first = learn(filled)
+  with pytest.raises(UserError, match="Another learner writes its checkpoints to"):
+    learn(filled)
+  first.close()
+  assert learn(filled).policy_version == 2
+
+
 def test_a_checkpoint_that_names_no_run_is_refused(filled, learn, tmp_path: pathlib.Path) -> None:
   learn(filled).run(2)
   owner = tmp_path / "checkpoints" / "learner" / "owner.json"
   assert json.loads(owner.read_text()) == {"run_id": "run"}
+  owner.write_text("")
+  with pytest.raises(UserError, match="belongs to another run"):
+    learn(filled)
   owner.unlink()
   with pytest.raises(UserError, match="belongs to another run"):
     learn(filled)
+
+
+@pytest.mark.parametrize(
+  "error", [OSError(28, "No space left"), tf.errors.ResourceExhaustedError(None, None, "No space left")]
+)
+def test_a_checkpoint_that_cannot_be_written_is_told_and_tried_again(
+  make_config, serve, learn, monkeypatch, capsys, tmp_path: pathlib.Path, error: Exception
+) -> None:
+  filled = serve(make_config(TABLES, checkpoint_period_seconds=1e-6, **FIELDS))
+  filled.fill("default", range(10))
+  learner = learn(filled)
+  failures = [error]
+
+  def full_once(*arguments) -> None:
+    if failures:
+      raise failures.pop()
+    save_snapshot(*arguments)
+
+  monkeypatch.setattr(learner_module, "save_snapshot", full_once)
+  learner.run(2)
+  assert capsys.readouterr().out.count("No space left): it learns on and tries again in 1e-06 s") == 1
+  assert (tmp_path / "checkpoints" / "policy" / "latest.npz").is_file()
+  assert learn(filled).gradient_steps == learner.gradient_steps == 4
 
 
 def test_checkpoints_are_written_at_their_period_while_it_learns(make_config, serve, learn, tmp_path) -> None:

@@ -1,6 +1,7 @@
 """What the keeper writes, and how it sees everyone off."""
 
 import contextlib
+import errno
 import json
 import pathlib
 import threading
@@ -8,14 +9,14 @@ import time
 
 import pytest
 
-from configs import UserError
+from configs import ServerLost, UserError
 from replay_server import keeper as keeper_module
 from replay_server import layout
 from replay_server.keeper import Keeper, read_status
 from replay_server.messages import EpisodeSummary, EvaluationSummary, Heartbeat, decode_text, encode
 from replay_server.monitor import parse_status
 from replay_server.recorder import METRICS_FILE, read_metrics
-from replay_server.server import ReplayServer
+from replay_server.server import ReplayServer, has_checkpoint
 from replay_server.status import RunStatus
 from tests.serving import adding, make_config, run_episode, serving, size_of, wait_for
 
@@ -133,6 +134,107 @@ def test_run_ends_when_told_and_checkpoints_by_the_clock_meanwhile(tmp_path: pat
     stop.set()
     thread.join(10)
   assert statuses[0].phase == "stopping"
+
+
+def _full(*_: object) -> None:
+  raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_is_told_once_and_the_server_goes_on_until_there_is_room(
+  tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    keeper.tick()
+    with monkeypatch.context() as patch:
+      patch.setattr(keeper_module, "replace_text", _full)
+      with adding(server) as (adder, _):
+        run_episode(adder, 40)
+      for _ in range(3):
+        assert keeper.tick().environment_steps == 40
+      assert _published(server).environment_steps == 40  # Roles are told as ever.
+    assert capsys.readouterr().out.count("are not written ([Errno 28] No space left on device)") == 1
+    status = keeper.tick()
+    assert "written again" in capsys.readouterr().out
+  assert read_status(tmp_path) == status
+  assert read_metrics(tmp_path / METRICS_FILE)[-1]["environment_steps"] == 40
+
+
+def test_a_log_on_the_full_disk_ends_nothing(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    for name in ("replace_text", "print"):
+      monkeypatch.setattr(keeper_module, name, lambda *_, **__: _full(), raising=False)
+    assert keeper.finish().phase == "stopping"
+    assert has_checkpoint(tmp_path / "checkpoint")
+
+
+def test_a_checkpoint_that_fails_is_told_and_tried_again(
+  tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+  monkeypatch.setattr(keeper_module, "RETRY_CHECKPOINT_SECONDS", 0.1)
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    keeper._checkpointed = -1e9
+    client, calls = server.connection.client, []
+
+    def checkpoint() -> str:
+      calls.append(True)
+      if len(calls) < 3:
+        raise RuntimeError("No space left\nand more")
+      return str(type(client).checkpoint(client))
+
+    monkeypatch.setattr(client, "checkpoint", checkpoint)
+    stop = threading.Event()
+    thread = threading.Thread(target=keeper.run, args=(stop,))
+    thread.start()
+    wait_for(lambda: has_checkpoint(tmp_path / "checkpoint"))
+    stop.set()
+    thread.join(10)
+    assert not thread.is_alive()
+  said = capsys.readouterr().out
+  assert said.count("could not be checkpointed") == said.count("The checkpoints are written again.") == 1
+  assert "(No space left)" in said
+
+
+def test_a_last_checkpoint_that_fails_holds_up_nothing(
+  tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    monkeypatch.setattr(server.connection.client, "checkpoint", _full)
+    assert keeper.finish().phase == "stopping"
+  assert "No space left on device" in capsys.readouterr().out
+
+
+def test_a_server_that_is_slow_to_answer_is_borne_for_as_long_as_roles_bear_it(
+  tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+  monkeypatch.setattr(keeper_module, "LOST_AFTER_SECONDS", 1.0)
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    info, slow_until = server.connection.info, [time.monotonic() + 0.5]
+
+    def slow() -> object:
+      if time.monotonic() < slow_until[0]:
+        raise ServerLost("It does not answer.")
+      return info()
+
+    monkeypatch.setattr(server.connection, "info", slow)
+    raised: list[BaseException] = []
+
+    def run() -> None:
+      try:
+        keeper.run(threading.Event())
+      except ServerLost as error:
+        raised.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    wait_for(lambda: (tmp_path / "status.json").is_file())
+    assert capsys.readouterr().out.count("does not answer") == 1
+    time.sleep(0.6)
+    assert not raised
+    slow_until[0] = float("inf")
+    began = time.monotonic()
+    thread.join(10)
+    assert len(raised) == 1
+    assert time.monotonic() - began > 0.9
 
 
 def test_a_keeper_goes_on_from_the_status_it_finds(tmp_path: pathlib.Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from replay_server import recorder as recorder_module
 from replay_server.recorder import COLUMNS, METRICS_FILE, TENSORBOARD_FOLDER, Recorder, read_metrics
 from replay_server.status import Evaluation, RunStatus, TableStatus
 
@@ -224,3 +225,24 @@ def test_a_cell_that_is_not_a_number_reads_as_empty(tmp_path: pathlib.Path) -> N
 def test_reading_metrics_does_not_load_tensorflow() -> None:
   code = "import sys, replay_server.recorder; sys.exit('tensorflow' in sys.modules)"
   assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(("log", "steps"), [("_CsvLog", [100, 300]), ("_BoardLog", [100, 200, 300])])
+def test_a_record_that_could_not_be_written_goes_on_where_the_files_end(
+  tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, log: str, steps: list[int]
+) -> None:
+  def full(*_: object) -> None:
+    raise OSError("No space left on device")
+
+  recorder = Recorder(tmp_path)
+  recorder.record(_status(100))
+  with monkeypatch.context() as patch:
+    patch.setattr(getattr(recorder_module, log), "write", full)
+    for _ in range(2):
+      with pytest.raises(OSError, match="No space left"):
+        recorder.record(_status(200, evaluations=(_evaluation(1),)))
+  recorder.record(_status(300, evaluations=(_evaluation(1),)))
+  recorder.close()
+  rows = read_metrics(tmp_path / METRICS_FILE)
+  assert [row["environment_steps"] for row in rows if row["eval_return"] is None] == steps
+  assert len([row for row in rows if row["eval_return"] is not None]) == 1

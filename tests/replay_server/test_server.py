@@ -1,8 +1,10 @@
 """The server: its port, its checkpoints and its manifest."""
 
 import dataclasses
+import datetime as dt
 import pathlib
 import re
+import shutil
 import socket
 import threading
 
@@ -10,15 +12,17 @@ import numpy as np
 import pytest
 
 from actors.row_writer import RowWriter
-from configs import RunConfig, UserError
+from configs import RunConfig, UserError, override
+from configs.files import FileLock
 from configs.versions import library_versions
 from replay_server import layout
 from replay_server.connection import Connection
 from replay_server.layout import make_row_codec
 from replay_server.manifest import Manifest, read_manifest, write_manifest
 from replay_server.policy import PolicyPublisher, PolicySnapshot, PolicySource
-from replay_server.server import ReplayServer, check_port
-from tests.serving import CODEC, adding, drain, make_config, make_spec, run_episode, serving, size_of
+from replay_server.server import CheckpointFailed, ReplayServer, check_port, has_checkpoint, tidy_checkpoints
+from tests.served import served
+from tests.serving import CODEC, adding, drain, make_config, make_spec, run_episode, serving, size_of, wait_for
 
 CONFIG = make_config({"goal": 20}, [("goal", 5)], capacity=30)
 
@@ -127,6 +131,143 @@ def test_a_resumed_run_may_have_another_budget_which_its_manifest_tells(checkpoi
   assert manifest.config.environment_steps == 123
 
 
+def test_after_the_clock_went_back_a_new_checkpoint_takes_the_place_of_the_old_one(checkpointed: pathlib.Path) -> None:
+  folder = checkpointed / "checkpoint"
+  (old,) = folder.iterdir()
+  old = old.rename(folder / old.name.replace("20", "29", 1))
+  with serving(CONFIG, checkpointed, inline=True) as server:
+    assert server.restored
+    with adding(server, writer_id=1) as (adder, _):
+      run_episode(adder, 2)
+    server.checkpoint()
+    # And again while it runs.
+    (new,) = folder.iterdir()
+    assert new.name < old.name
+    new.rename(old)
+    server.checkpoint()
+  assert [path.name < old.name for path in folder.iterdir()] == [True]
+  with serving(CONFIG, checkpointed, inline=True) as server:
+    assert server.connection.info()["default"].rate_limiter_info.insert_stats.completed == 42
+
+
+def test_checkpoints_of_the_future_keep_their_order(tmp_path: pathlib.Path) -> None:
+  names = ("2020-01-01T00:00:00+00:00", "2998-01-01T00:00:00+00:00", "2999-01-01T00:00:00+00:00")
+  for index, name in enumerate(names):
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "DONE").write_text(str(index))
+  (tmp_path / "mine").mkdir()
+  tidy_checkpoints(tmp_path)
+  now = dt.datetime.now().astimezone().isoformat()
+  tidied = sorted(path for path in tmp_path.iterdir() if path.name != "mine")
+  assert [(path / "DONE").read_text() for path in tidied] == ["0", "1", "2"]
+  assert tidied[0].name == names[0]
+  assert all(path.name < now for path in tidied)
+  assert (tmp_path / "mine").is_dir()
+
+
+def test_a_checkpoint_that_was_cut_off_is_none(checkpointed: pathlib.Path) -> None:
+  folder = checkpointed / "checkpoint"
+  (whole,) = folder.iterdir()
+  cut_off = folder / whole.name.replace("20", "29", 1)
+  shutil.copytree(whole, cut_off, ignore=shutil.ignore_patterns("DONE"))
+  with serving(CONFIG, checkpointed, inline=True) as server:
+    assert server.restored
+    assert server.connection.info()["default"].current_size == 30
+    assert list(folder.iterdir()) == [whole]
+  whole.rename(cut_off)
+  (cut_off / "DONE").unlink()
+  assert not has_checkpoint(folder)
+  with serving(CONFIG, checkpointed, inline=True) as server:
+    assert not server.restored
+    assert server.connection.info()["default"].current_size == 0
+
+
+def test_a_checkpoint_that_cannot_be_written_or_is_gone_at_once_is_one_sentence(checkpointed: pathlib.Path) -> None:
+  folder = checkpointed / "checkpoint"
+  with serving(CONFIG, checkpointed, inline=True) as server:
+    (old,) = folder.iterdir()
+    old.rename(folder / "zzz")  # Not a name that Reverb gives, and so not one that is touched.
+    with pytest.raises(CheckpointFailed, match="was removed as soon as it was written"):
+      server.checkpoint()
+    shutil.rmtree(folder)
+    folder.write_text("")
+    with pytest.raises(CheckpointFailed, match=r"could not be checkpointed .*see whether the disk is full"):
+      server.checkpoint()
+
+
+# Of a run whose server ties sampling to inserting.
+TIED = dataclasses.replace(CONFIG, replay=dataclasses.replace(CONFIG.replay, environment_steps_per_update=8.0))
+
+
+@pytest.mark.parametrize(
+  ("overrides", "sentence"),
+  [
+    (
+      {"replay.environment_steps_per_update": "4"},
+      "'default' has samples per insert 2 .* asks for 4 .*steps_per_update",
+    ),
+    (
+      {"learner.batch_size": "64"},
+      "'default' has samples per insert 2 and this config asks for 4 .*learner.batch_size",
+    ),
+    ({"replay.insert_tolerance_steps": "9000"}, "'default' has an error buffer of 4000 .* asks for 18000 "),
+    ({"replay.tables.goal.capacity": "21"}, "'goal' has the capacity 20 and this config asks for 21 "),
+    ({"replay.default.min_size": "5"}, "'default' has the min_size 1 and this config asks for 5 "),
+    ({"replay.default.selector": "uniform"}, "'default' has the selector fifo and this config asks for uniform "),
+    ({"replay.tables.goal.selector": "prioritized"}, "'goal' has the selector fifo .* asks for prioritized "),
+    (
+      {"replay.default.probability": "0.25", "replay.tables.goal.probability": "0.75"},
+      "'default' has samples per insert 2 and this config asks for 1 ",
+    ),
+  ],
+)
+def test_tables_that_a_checkpoint_would_bring_back_otherwise_are_refused(
+  tmp_path: pathlib.Path, overrides: dict[str, str], sentence: str
+) -> None:
+  with serving(TIED, tmp_path) as server:
+    server.checkpoint()
+  before = _files(tmp_path)
+  with pytest.raises(UserError, match=sentence), serving(override(TIED, overrides), tmp_path):
+    pass
+  assert _files(tmp_path) == before
+
+
+def test_another_exponent_is_refused_where_a_table_is_prioritised(tmp_path: pathlib.Path) -> None:
+  config = override(CONFIG, {"replay.tables.goal.selector": "prioritized"})
+  with serving(config, tmp_path, inline=True) as server:
+    server.checkpoint()
+  flat = override(config, {"replay.priority.exponent": "0.5"})
+  with pytest.raises(UserError, match=r"'goal' has the priority exponent 0\.65 .* asks for 0\.5 "):
+    ReplayServer(flat, CODEC, "run", tmp_path / "checkpoint", inline=True)
+
+
+def test_a_run_whose_server_counts_samples_cannot_go_on_inline_nor_the_other_way(tmp_path: pathlib.Path) -> None:
+  for inline, sentence in (
+    (True, "has no samples per insert and this config asks for 2 "),
+    (False, "insert 2 .* none "),
+  ):
+    folder = tmp_path / str(inline)
+    with serving(TIED, folder, inline=inline) as server:
+      server.checkpoint()
+    with pytest.raises(UserError, match=sentence), serving(TIED, folder, inline=not inline):
+      pass
+
+
+def test_what_shapes_no_table_may_be_overridden_and_so_may_how_an_unlimited_run_is_run(tmp_path: pathlib.Path) -> None:
+  with serving(CONFIG, tmp_path) as server:
+    server.checkpoint()
+  changes = {
+    "learner.learning_rate": "0.5",
+    "learner.batch_size": "64",  # Nothing is tied to it here.
+    "replay.tables.goal.min_size": "7",  # The learner's to wait for.
+    "replay.priority.exponent": "0.1",  # No table is prioritised.
+    "replay.checkpoint_period_seconds": "5",
+    "evaluator.enabled": "false",
+  }
+  with serving(override(CONFIG, changes), tmp_path, inline=True) as server:
+    assert server.restored
+
+
 def test_a_server_stops_at_once_when_nobody_writes(tmp_path: pathlib.Path) -> None:
   server = ReplayServer(CONFIG, CODEC, "run", tmp_path / "checkpoint", inline=True)
   server.connection.writer().write(layout.STATUS, [np.array(b"x", object)])
@@ -136,6 +277,33 @@ def test_a_server_stops_at_once_when_nobody_writes(tmp_path: pathlib.Path) -> No
   stopper.start()
   stopper.join(3)  # Reverb waits 5 s for a writer that is open.
   assert not stopper.is_alive()
+
+
+def test_two_servers_do_not_serve_one_run(tmp_path: pathlib.Path) -> None:
+  with serving(CONFIG, tmp_path, inline=True):
+    with pytest.raises(UserError, match=re.escape(f"serves the run of {tmp_path / 'checkpoint'}: wait for its end")):
+      ReplayServer(CONFIG, CODEC, "run", tmp_path / "checkpoint")
+    ReplayServer(CONFIG, CODEC, "other", tmp_path / "another").stop()
+  with serving(CONFIG, tmp_path, inline=True):
+    pass
+
+
+def test_a_server_that_is_killed_holds_its_run_no_longer(tmp_path: pathlib.Path) -> None:
+  with served(tmp_path) as (_, kill):
+    with pytest.raises(UserError, match="Another process serves the run"), serving(make_config(), tmp_path):
+      pass
+    kill()
+    wait_for(lambda: _is_free(tmp_path / "checkpoint.lock"))
+  with serving(make_config(), tmp_path):
+    pass
+
+
+def _is_free(path: pathlib.Path) -> bool:
+  try:
+    FileLock(path, "taken").release()
+  except UserError:
+    return False
+  return True
 
 
 def test_the_manifest_of_a_server_tells_everything(tmp_path: pathlib.Path) -> None:
