@@ -81,7 +81,11 @@ def test_a_local_run_solves_its_world_and_leaves_everything_a_user_needs_and_no_
     tmp_path, "evaluate", "evaluate", f"--checkpoint={run_dir}", "--video", f"--export={tmp_path / 'model'}"
   ) as play:
     assert play.wait(START_SECONDS) == 0, play.output()
-  assert play.result()["mean_return"] == pytest.approx(result["eval_return"], abs=1e-4)
+  # The best of the solved ones, which need not be the last; the world is the same in every episode.
+  best = json.loads((run_dir / "checkpoints" / "policy" / "best.json").read_text())
+  assert best["solved"] is True
+  assert best["mean_return"] >= result["eval_return"] - 1e-4
+  assert play.result()["mean_return"] == pytest.approx(best["mean_return"], abs=1e-4)
   assert list((run_dir / "videos").glob("policy_*.gif"))
   assert (tmp_path / "model" / "saved_model.pb").is_file()
 
