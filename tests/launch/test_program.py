@@ -181,6 +181,8 @@ def test_roles_alone_make_a_run_whose_learner_may_restart_and_which_ends_with_it
   with cli(tmp_path, "serve", "serve", *ENDLESS, runs, port) as server:
     run_dir = run_dir_of(server)
     served = wait_for(lambda: serving_port(server), START_SECONDS, "the server")
+    server.send(signal.SIGUSR1)
+    wait_for(lambda: "most recent call first" in server.output(), 10, "where the server's threads are")
     address = f"--server=localhost:{served}"
     with (
       cli(tmp_path, "act", "act", address, WORLD) as worker,
