@@ -64,6 +64,9 @@ def cli(folder: pathlib.Path, name: str, *arguments: str, cwd: pathlib.Path = RO
     )
   try:
     yield Cli(process, output)
+  except BaseException:
+    _tell_where_it_is(process.pid, folder)
+    raise
   finally:
     with contextlib.suppress(psutil.NoSuchProcess):
       for child in psutil.Process(process.pid).children(recursive=True):
@@ -71,6 +74,17 @@ def cli(folder: pathlib.Path, name: str, *arguments: str, cwd: pathlib.Path = RO
           child.kill()
     process.kill()
     process.wait(30)
+
+
+def _tell_where_it_is(pid: int, folder: pathlib.Path) -> None:
+  """Prints the end of every log below `folder`, to which each role that still runs adds where its threads are."""
+  with contextlib.suppress(psutil.NoSuchProcess):
+    for child in psutil.Process(pid).children(recursive=True):
+      with contextlib.suppress(psutil.NoSuchProcess):
+        child.send_signal(signal.SIGUSR1)
+  time.sleep(1.0)
+  for log in sorted([*folder.rglob("*.log"), *folder.rglob("logs/*/*")]):
+    print(f"--- the end of {log.relative_to(folder)}:\n{log.read_text(errors='replace')[-4_000:]}")
 
 
 def wait_for(condition: Callable[[], T | None], timeout: float, what: str) -> T:

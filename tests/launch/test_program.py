@@ -81,7 +81,11 @@ def test_a_local_run_solves_its_world_and_leaves_everything_a_user_needs_and_no_
     tmp_path, "evaluate", "evaluate", f"--checkpoint={run_dir}", "--video", f"--export={tmp_path / 'model'}"
   ) as play:
     assert play.wait(START_SECONDS) == 0, play.output()
-  assert play.result()["mean_return"] == pytest.approx(result["eval_return"], abs=1e-4)
+  # The best of the solved ones, which need not be the last; the world is the same in every episode.
+  best = json.loads((run_dir / "checkpoints" / "policy" / "best.json").read_text())
+  assert best["solved"] is True
+  assert best["mean_return"] >= result["eval_return"] - 1e-4
+  assert play.result()["mean_return"] == pytest.approx(best["mean_return"], abs=1e-4)
   assert list((run_dir / "videos").glob("policy_*.gif"))
   assert (tmp_path / "model" / "saved_model.pb").is_file()
 
@@ -177,6 +181,8 @@ def test_roles_alone_make_a_run_whose_learner_may_restart_and_which_ends_with_it
   with cli(tmp_path, "serve", "serve", *ENDLESS, runs, port) as server:
     run_dir = run_dir_of(server)
     served = wait_for(lambda: serving_port(server), START_SECONDS, "the server")
+    server.send(signal.SIGUSR1)
+    wait_for(lambda: "most recent call first" in server.output(), 10, "where the server's threads are")
     address = f"--server=localhost:{served}"
     with (
       cli(tmp_path, "act", "act", address, WORLD) as worker,
