@@ -253,6 +253,11 @@ class EvaluatorConfig:
     """Whether an evaluation can be solved."""
     return bool(self.solved_event) or self.solved_return is not None
 
+  @property
+  def streak_to_solve(self) -> int:
+    """Solved evaluations in a row that end the run; 0 where nothing but its budget does."""
+    return self.solved_evaluations if self.has_goal else 0
+
 
 @dataclasses.dataclass(frozen=True)
 class RunConfig:

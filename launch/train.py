@@ -80,8 +80,7 @@ def refuse_finished(run: RunDirectory, config: RunConfig) -> None:
   status = read_status(run.path)
   if status is None:
     return
-  wanted = config.evaluator.solved_evaluations if config.evaluator.has_goal else 0
-  if 0 < wanted <= status.solved_streak:
+  if 0 < config.evaluator.streak_to_solve <= status.solved_streak:
     raise UserError(
       f"Run {run.run_id} is solved, by {status.solved_streak} evaluations in a row: to go on all the same, ask for more with "
       "--config.evaluator.solved_evaluations (0 goes on to the budget)."

@@ -120,7 +120,7 @@ class Monitor:
     rates = self._rates(now, counts)
     if self._phase == "running":
       self._phase = self._decide(environment_steps)
-    recent, evaluator = self._recent, self._config.evaluator
+    recent = self._recent
     return RunStatus(
       run_id=self._run_id,
       name=self._config.name,
@@ -137,15 +137,14 @@ class Monitor:
       train_length=sum(episode.length for episode in recent) / len(recent) if recent else None,
       evaluations=tuple(self._evaluations[-_MOST_EVALUATIONS:]),
       solved_streak=self._streak,
-      solved_evaluations=evaluator.solved_evaluations if evaluator.has_goal else 0,
+      solved_evaluations=self._config.evaluator.streak_to_solve,
       tables=tuple(self._table(tables[name], counts, rates) for name in names),
       roles=tuple(self._roles(now)),
       learner={key: value for key, value in self._learner.items() if key not in ("gradient_steps", "policy_version")},
     )
 
   def _is_solved(self) -> bool:
-    evaluator = self._config.evaluator
-    return evaluator.has_goal and 0 < evaluator.solved_evaluations <= self._streak
+    return 0 < self._config.evaluator.streak_to_solve <= self._streak
 
   def _decide(self, environment_steps: int) -> Phase:
     if self._is_solved():
