@@ -38,6 +38,7 @@ class Keeper:
     self._recorder = Recorder(run_dir)
     self._monitor = Monitor(server.manifest.config, server.manifest.run_id, resumed=read_status(run_dir))
     self._writer: ItemWriter = server.connection.writer()
+    self._status: RunStatus | None = None
     self._checkpoint_period = server.manifest.config.replay.checkpoint_period_seconds
     # A run that dies young can be resumed too.
     self._checkpointed = time.monotonic() - max(0.0, self._checkpoint_period - FIRST_CHECKPOINT_SECONDS)
@@ -63,11 +64,14 @@ class Keeper:
       (decode(columns[0], EpisodeSummary, EvaluationSummary) for columns in summaries), environment_steps
     )
     status = self._monitor.status(tables)
-    text = status_json(status)
-    self._writer.write(layout.STATUS, [encode_text(text)])
+    self._status, text = status, status_json(status)
+    self._publish(text)
     replace_text(self._status_path, text)
     self._recorder.record(status)
     return status
+
+  def _publish(self, text: str) -> None:
+    self._writer.write(layout.STATUS, [encode_text(text)])
 
   def run(self, stop: threading.Event) -> RunStatus:
     """Ticks until the run ends by itself or `stop` is set, then sees everyone off and writes the last checkpoint."""
@@ -104,8 +108,18 @@ class Keeper:
     return time.monotonic() - self._checkpointed > self._checkpoint_period
 
   def checkpoint(self) -> None:
-    """Writes the tables."""
-    seconds = self._server.checkpoint()
+    """Writes the tables, without the status of a run that has ended.
+
+    Roles that join the server which goes on from there may read the status before it has written one, and would leave at once.
+    """
+    if self._status is None or not self._status.finished:
+      seconds = self._server.checkpoint()
+    else:
+      self._server.connection.clear(layout.STATUS)
+      try:
+        seconds = self._server.checkpoint()
+      finally:
+        self._publish(status_json(self._status))
     self._checkpointed = time.monotonic()
     print(f"Tables checkpointed in {seconds:.2f} s.", flush=True)
 
