@@ -136,6 +136,14 @@ class Connection:
 
     return self.call(sample, purpose)
 
+  def clear(self, table: str) -> None:
+    """Removes every item of `table`.
+
+    Raises:
+      ServerLost: the server does not answer.
+    """
+    self.call(lambda: self.client.reset(table), f"clearing the table {table!r}")
+
   def writer(self, columns: int = 1) -> "ItemWriter":
     """A writer for small things that are not transitions."""
     writer = ItemWriter(self, columns)

@@ -43,6 +43,7 @@ class Keeper:
     self._recorder = Recorder(run_dir)
     self._monitor = Monitor(server.manifest.config, server.manifest.run_id, resumed=read_status(run_dir))
     self._writer: ItemWriter = server.connection.writer()
+    self._status: RunStatus | None = None
     self._checkpoint_period = server.manifest.config.replay.checkpoint_period_seconds
     # A run that dies young can be resumed too.
     self._checkpoint_due_in(FIRST_CHECKPOINT_SECONDS)
@@ -72,12 +73,15 @@ class Keeper:
       (decode(columns[0], EpisodeSummary, EvaluationSummary) for columns in summaries), environment_steps
     )
     status = self._monitor.status(tables)
-    text = status_json(status)
-    self._writer.write(layout.STATUS, [encode_text(text)])
+    self._status, text = status, status_json(status)
+    self._publish(text)
     self._attempt(
       "files", lambda: self._write_files(status, text), f"The files of {self._run_dir} are not written", (OSError,)
     )
     return status
+
+  def _publish(self, text: str) -> None:
+    self._writer.write(layout.STATUS, [encode_text(text)])
 
   def _write_files(self, status: RunStatus, text: str) -> None:
     replace_text(self._status_path, text)
@@ -175,7 +179,18 @@ class Keeper:
       self._checkpoint_due_in(RETRY_CHECKPOINT_SECONDS)
 
   def _checkpoint(self) -> None:
-    seconds = self._server.checkpoint()
+    """Writes the tables, without the status of a run that has ended.
+
+    Roles that join the server which goes on from there may read the status before it has written one, and would leave at once.
+    """
+    if self._status is None or not self._status.finished:
+      seconds = self._server.checkpoint()
+    else:
+      self._server.connection.clear(layout.STATUS)
+      try:
+        seconds = self._server.checkpoint()
+      finally:
+        self._publish(status_json(self._status))
     self._checkpointed = time.monotonic()
     _say(f"Tables checkpointed in {seconds:.2f} s.")
 

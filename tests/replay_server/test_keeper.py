@@ -254,3 +254,15 @@ def test_a_status_that_cannot_be_read_is_one_sentence(tmp_path: pathlib.Path, te
   (tmp_path / "status.json").write_text(text)
   with pytest.raises(UserError, match=r"status\.json cannot be read"):
     read_status(tmp_path)
+
+
+def test_who_joins_a_resumed_server_early_is_not_told_that_the_run_has_ended(tmp_path: pathlib.Path) -> None:
+  with serving(CONFIG, tmp_path) as server, _keeping(server, tmp_path) as keeper:
+    assert keeper.finish().finished
+    assert _published(server).finished  # For who is late to leave.
+  with serving(CONFIG, tmp_path) as server:
+    assert server.restored
+    assert server.connection.read(layout.STATUS, "test") is None
+    with _keeping(server, tmp_path) as keeper:
+      keeper.tick()
+    assert not _published(server).finished
