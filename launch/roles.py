@@ -23,10 +23,13 @@ from replay_server.keeper import Keeper
 from replay_server.layout import make_row_codec
 from replay_server.lifeline import Lifeline
 from replay_server.manifest import Manifest, read_manifest
+from replay_server.monitor import DEAD_AFTER_SECONDS, read_live_status
 from replay_server.server import ReplayServer
 
 CONNECT_TIMEOUT_SECONDS = 60.0
 _POLL_SECONDS = 0.2
+# For a status that was written before the server noticed.
+_LEARNER_GRACE_SECONDS = 2.0
 
 
 def row_codec(config: RunConfig) -> RowCodec:
@@ -82,6 +85,30 @@ def join(
   return connection, manifest
 
 
+def refuse_second_learner(connection: Connection, manifest: Manifest, stop: threading.Event) -> None:
+  """Refuses where a learner lives: two would publish their policies in turn and spoil each other's priorities.
+
+  One that was killed is called dead some seconds later, for which this waits.
+
+  Raises:
+    UserError: another learner lives.
+    ServerLost: the server does not answer.
+    Stopped: told to stop meanwhile.
+  """
+  deadline = time.monotonic() + DEAD_AFTER_SECONDS + _LEARNER_GRACE_SECONDS
+  while (status := read_live_status(connection)) is not None:
+    learners = [role for role in status.roles if role.role == "learner" and role.alive]
+    if not learners:
+      return
+    if time.monotonic() > deadline:
+      raise UserError(
+        f"Run {manifest.run_id} at {connection.address} has a learner (process {learners[0].pid} on {learners[0].host}), "
+        "and can have one only: stop that one first."
+      )
+    if stop.wait(_POLL_SECONDS):
+      raise Stopped("Stopped while waiting for another learner's end.")
+
+
 def learn(
   process: RoleProcess, address: str, run_root: pathlib.Path, run: RunDirectory | None = None, device: str = ""
 ) -> None:
@@ -95,12 +122,13 @@ def learn(
     device: a TensorFlow device for this learner; empty takes the config's.
 
   Raises:
-    UserError: no server, another run's checkpoint, or no such device.
+    UserError: no server, one that has a learner, another run's checkpoint, or no such device.
     ServerLost: the server does not answer.
   """
   # How many threads it may have is the run's to say, and TensorFlow must be told before its first operation.
   connection, manifest = join(address, process.stop)
   prepare_tensorflow(manifest.config.learner.threads or max(1, (os.cpu_count() or 1) // 2))
+  refuse_second_learner(connection, manifest, process.stop)
   directory = run or RunDirectory(run_root / manifest.config.name / manifest.run_id)
   environment = make_event_environment(manifest.config)
   spec = make_environment_spec(environment)

@@ -5,9 +5,9 @@ import time
 from rich.console import Console
 
 from configs import UserError, to_json
-from launch.train import read_live_status
 from launch.view import RunView, render
 from replay_server.connection import Connection
+from replay_server.monitor import read_live_status
 from replay_server.status import RunStatus
 
 _CONNECT_SECONDS = 5.0

@@ -15,12 +15,10 @@ from launch.process import output_to, stop_on_signals
 from launch.roles import row_codec
 from launch.run_directory import RunDirectory, create_run_directory, open_run_directory, take_failures
 from launch.view import RunView
-from replay_server import layout
 from replay_server.connection import Connection
 from replay_server.keeper import read_status
 from replay_server.memory import check_memory
-from replay_server.messages import decode_text
-from replay_server.monitor import parse_status
+from replay_server.monitor import read_live_status
 from replay_server.server import check_port
 from replay_server.status import RunStatus
 
@@ -140,16 +138,6 @@ def _wait_for_all(manager: Any) -> str:
   except RuntimeError as error:  # Launchpad has asked the others to stop.
     manager.wait(raise_error=False)
     return str(error).rstrip(".")
-
-
-def read_live_status(connection: Connection) -> RunStatus | None:
-  """What the status table of a running server says; None where nothing was written yet.
-
-  Raises:
-    ServerLost: the server does not answer.
-  """
-  columns = connection.read(layout.STATUS, "reading the run's status")
-  return None if columns is None else parse_status(decode_text(columns[0]))
 
 
 def _watch(address: str, view: RunView, done: threading.Event) -> None:

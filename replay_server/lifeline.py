@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from configs import ServerLost
 from replay_server import layout
 from replay_server.connection import Connection
-from replay_server.messages import Heartbeat, decode_text, encode
-from replay_server.monitor import parse_status
+from replay_server.messages import Heartbeat, encode
+from replay_server.monitor import read_live_status
 
 PERIOD_SECONDS = 1.0
 # A role gives its server up after this long without an answer; with the roles' own grace it stays below 30 s.
@@ -116,6 +116,6 @@ class Lifeline:
       self._writer.write(layout.HEARTBEATS, [encode(beat)], timeout_seconds=3.0)
 
   def _follow_run(self) -> None:
-    columns = self._connection.read(layout.STATUS, "reading the run's status")
-    if columns is not None and parse_status(decode_text(columns[0])).finished:
+    status = read_live_status(self._connection)
+    if status is not None and status.finished:
       self._stop.set()

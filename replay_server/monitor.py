@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from configs import RunConfig, from_dict, to_json
-from replay_server.messages import EpisodeSummary, EvaluationSummary, Heartbeat
+from replay_server import layout
+from replay_server.connection import Connection
+from replay_server.messages import EpisodeSummary, EvaluationSummary, Heartbeat, decode_text
 from replay_server.status import Evaluation, Phase, RoleStatus, RunStatus, TableStatus
 
 # A role is called dead when nothing was heard of it for this long; it beats once a second.
@@ -23,6 +25,16 @@ _MOST_EVALUATIONS = 500
 def parse_status(text: str) -> RunStatus:
   """A `RunStatus` from the text of the status table."""
   return from_dict(json.loads(text), RunStatus)
+
+
+def read_live_status(connection: Connection) -> RunStatus | None:
+  """What the status table of a running server says; None where nothing was written yet.
+
+  Raises:
+    ServerLost: the server does not answer.
+  """
+  columns = connection.read(layout.STATUS, "reading the run's status")
+  return None if columns is None else parse_status(decode_text(columns[0]))
 
 
 class Monitor:

@@ -198,6 +198,10 @@ def test_roles_alone_make_a_run_whose_learner_may_restart_and_which_ends_with_it
         assert all(alive(role.pid) for role in (worker, evaluator))
         evaluated = [evaluation["policy_version"] for evaluation in status_of(run_dir)["evaluations"]]
         assert evaluated == sorted(set(evaluated))
+        with cli(tmp_path, "second", "learn", address, f"--run_root={tmp_path / 'elsewhere'}", WORLD) as second:
+          assert second.wait(START_SECONDS) == 2, second.output()
+        assert f"has a learner (process {learner.pid} on" in second.output()
+        assert "Traceback" not in second.output()
 
         began = time.monotonic()
         server.send(KILL)

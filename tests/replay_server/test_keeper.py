@@ -13,8 +13,8 @@ from configs import ServerLost, UserError
 from replay_server import keeper as keeper_module
 from replay_server import layout
 from replay_server.keeper import Keeper, read_status
-from replay_server.messages import EpisodeSummary, EvaluationSummary, Heartbeat, decode_text, encode
-from replay_server.monitor import parse_status
+from replay_server.messages import EpisodeSummary, EvaluationSummary, Heartbeat, encode
+from replay_server.monitor import read_live_status
 from replay_server.recorder import METRICS_FILE, read_metrics
 from replay_server.server import ReplayServer, has_checkpoint
 from replay_server.status import RunStatus
@@ -46,9 +46,9 @@ def _keeping(server: ReplayServer, run_dir: pathlib.Path) -> contextlib.closing[
 
 
 def _published(server: ReplayServer) -> RunStatus:
-  columns = server.connection.read(layout.STATUS, "test")
-  assert columns is not None
-  return parse_status(decode_text(columns[0]))
+  status = read_live_status(server.connection)
+  assert status is not None
+  return status
 
 
 def test_a_tick_reads_what_roles_sent_and_writes_the_status_everywhere(tmp_path: pathlib.Path) -> None:
@@ -262,7 +262,7 @@ def test_who_joins_a_resumed_server_early_is_not_told_that_the_run_has_ended(tmp
     assert _published(server).finished  # For who is late to leave.
   with serving(CONFIG, tmp_path) as server:
     assert server.restored
-    assert server.connection.read(layout.STATUS, "test") is None
+    assert read_live_status(server.connection) is None
     with _keeping(server, tmp_path) as keeper:
       keeper.tick()
     assert not _published(server).finished
