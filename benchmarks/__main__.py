@@ -12,10 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 
-# Before TensorFlow is imported; the command line and Launchpad do the same for a run's roles.
-os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
+import launch  # noqa: F401  # First of all: it sets what libraries look for when they are imported.
 from benchmarks.measure import Report, format_report
 
 NAMES = ("adder", "sampler", "memory", "learner", "continuous", "inline", "worlds")

@@ -11,20 +11,14 @@ from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 from configs import RunConfig
-from launch import roles
+from launch import ENVIRONMENT, roles
 from launch.process import RoleProcess, exit_process
 from launch.run_directory import RunDirectory
 
 # Launchpad signals all roles at once and kills after this. The server waits for the others' last words (at most 12 s) and
 # then writes its tables.
 TERMINATION_NOTICE_SECONDS = 60
-# Where a role's TensorFlow looks for its options, before it is imported.
-ROLE_ENVIRONMENT = {
-  "TF_ENABLE_ONEDNN_OPTS": "0",
-  "TF_CPP_MIN_LOG_LEVEL": "2",
-  "OPENBLAS_NUM_THREADS": "1",  # Roles share the machine's cores.
-  "PYTHONUNBUFFERED": "1",
-}
+ROLE_ENVIRONMENT = {**ENVIRONMENT, "PYTHONUNBUFFERED": "1"}
 
 
 class RoleNode:
