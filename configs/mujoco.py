@@ -1,7 +1,7 @@
 """MuJoCo's worlds with SAC and the reward events of SSET (Section 6; parameters of Table 2)."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from configs.learning import LearnerConfig, SacConfig
 from configs.run import (
@@ -16,7 +16,7 @@ from configs.specs import EventSpec, TableSpec
 
 # World -> rewards that are events when a step's lies above them, and each one's share of a batch. Table 2 has the first four; for
 # the others, which have none of it, there is uniform replay.
-EVENTS: dict[str, dict[float, float]] = {
+EVENTS: Mapping[str, Mapping[float, float]] = {
   "HalfCheetah": {8: 0.2, 12: 0.1, 16: 0.1},
   "Hopper": {2.5: 0.2, 3: 0.1, 3.5: 0.1},
   "Walker2d": {4: 0.2, 5: 0.1, 6: 0.05, 7: 0.05},
@@ -26,13 +26,18 @@ EVENTS: dict[str, dict[float, float]] = {
 }
 
 
-def get_config(world: str) -> RunConfig:
-  """One of `EVENTS` with SAC, a gradient step for every environment step.
+def get_config(world: str, rewards: Mapping[float, float] | None = None) -> RunConfig:
+  """A world with SAC, a gradient step for every environment step.
 
   A distributed run takes fewer of them until all event tables take part (docs/design.md, "Samples per insert").
+
+  Args:
+    world: one of `EVENTS`.
+    rewards: that are events, with their shares, in place of the world's own.
   """
+  rewards = EVENTS[world] if rewards is None else rewards
   # Without dots, which part the keys of an override.
-  events = {f"reward_above_{reward:g}".replace(".", "_"): (reward, share) for reward, share in EVENTS[world].items()}
+  events = {f"reward_above_{reward:g}".replace(".", "_"): (reward, share) for reward, share in rewards.items()}
   return RunConfig(
     name=world.lower(),
     environment_steps=1_000_000,
@@ -43,7 +48,7 @@ def get_config(world: str) -> RunConfig:
     ),
     replay=ReplayConfig(
       capacity=1_000_000,
-      default=TableSpec("default", probability=1 - sum(EVENTS[world].values()), min_size=5_000),
+      default=TableSpec("default", probability=1 - sum(rewards.values()), min_size=5_000),
       # So that a few early rows are not learned by heart, which the paper leaves to be chosen.
       tables=tuple(TableSpec(name, share, min_size=1_000) for name, (_, share) in events.items()),
       # The paper trains asynchronously, with one worker.

@@ -53,8 +53,11 @@ def get_lunar_lander() -> Experiment:
 
 
 def get_half_cheetah() -> Experiment:
-  """Experiment 10 on HalfCheetah: uniform replay and SSET."""
-  return _mujoco("HalfCheetah", 3_000.0)
+  """Experiment 10 on HalfCheetah: uniform replay, SSET, and SSET with events that this budget's policies do meet."""
+  # Table 2's are for policies that earn more than 8 a step; this budget's come to some 5.
+  rewards = {reward / 4: share for reward, share in mujoco.EVENTS["HalfCheetah"].items()}
+  quarter = Variant("sset_quarter", "SSET, thresholds / 4", _with_events_of(mujoco.get_config("HalfCheetah", rewards)))
+  return _mujoco("HalfCheetah", 3_000.0, quarter)
 
 
 def get_hopper() -> Experiment:
@@ -62,7 +65,7 @@ def get_hopper() -> Experiment:
   return _mujoco("Hopper", 1_000.0)
 
 
-def _mujoco(world: str, threshold: float) -> Experiment:
+def _mujoco(world: str, threshold: float, *more: Variant) -> Experiment:
   config = evaluated_every(mujoco.get_config(world), 5_008)  # A multiple of a block's sixteen.
   # As many episodes as the paper's Figure 12.
   config = dataclasses.replace(config, evaluator=dataclasses.replace(config.evaluator, episodes=30))
@@ -70,7 +73,7 @@ def _mujoco(world: str, threshold: float) -> Experiment:
     name=world.lower(),
     summary=f"{world} with SAC: uniform replay and SSET (SSET, Section 6, Figure 12)",
     config=config,
-    variants=(method("uniform", "Uniform ER"), method("sset", "SSET")),
+    variants=(method("uniform", "Uniform ER"), method("sset", "SSET"), *more),
     budgets={"paper": Budget(gradient_steps=100_160, seeds=3), "quick": Budget(gradient_steps=5_008, seeds=2)},
     panels=(_RETURN, _TRAINING),
     thresholds=(Threshold("eval_return", threshold, f"the first evaluation with a mean return of {threshold:,g}"),),
@@ -81,6 +84,16 @@ def _mujoco(world: str, threshold: float) -> Experiment:
 def _with_learner_of(other: RunConfig) -> Change:
   """Changes the algorithm."""
   return lambda config: dataclasses.replace(config, learner=other.learner)
+
+
+def _with_events_of(other: RunConfig) -> Change:
+  """Changes the events and the tables, with their shares."""
+
+  def change(config: RunConfig) -> RunConfig:
+    replay = dataclasses.replace(config.replay, default=other.replay.default, tables=other.replay.tables)
+    return dataclasses.replace(config, events=other.events, replay=replay)
+
+  return change
 
 
 def _prioritized(exponent: float) -> Change:

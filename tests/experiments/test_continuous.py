@@ -55,20 +55,32 @@ def test_the_lunar_lander_compares_uniform_per_with_three_exponents_sset_and_qr_
 
 
 @pytest.mark.parametrize(
-  ("name", "world", "reached"), [("halfcheetah", "HalfCheetah-v5", 3_000), ("hopper", "Hopper-v5", 1_000)]
+  ("name", "world", "reached", "more"),
+  [("halfcheetah", "HalfCheetah-v5", 3_000, ["sset_quarter"]), ("hopper", "Hopper-v5", 1_000, [])],
 )
-def test_mujocos_worlds_compare_uniform_replay_with_sset(name, world, reached):
+def test_mujocos_worlds_compare_uniform_replay_with_sset(name, world, reached, more):
   experiment, configs = _configs(name)
-  assert list(configs) == ["uniform", "sset"]
+  assert list(configs) == ["uniform", "sset", *more]
   assert experiment.budgets["paper"].seeds >= 3
   for config in configs.values():
     assert (config.environment.name, config.learner.algorithm) == (world, "sac")
     assert config.environment_steps >= 100_000
     assert experiment.budgets["paper"].gradient_steps >= 100_000
     assert config.evaluator.episodes == 30
-  assert [len(config.replay.tables) for config in configs.values()] == [0, 3]
+  assert [len(config.replay.tables) for config in configs.values()] == [0, 3, *(3 for _ in more)]
   (threshold,) = experiment.thresholds
   assert (threshold.curve, threshold.at_least) == ("eval_return", reached)
+
+
+def test_half_cheetah_also_has_a_quarter_of_table_2s_rewards_with_the_same_shares():
+  _, configs = _configs("halfcheetah")
+  own, quarter = configs["sset"], configs["sset_quarter"]
+  assert [dict(event.arguments)["above"] for event in own.events] == [8, 12, 16]
+  assert [dict(event.arguments)["above"] for event in quarter.events] == [2, 3, 4]
+  assert [table.name for table in quarter.replay.tables] == [f"reward_above_{reward}" for reward in (2, 3, 4)]
+  for table, other in zip(own.replay.all_tables, quarter.replay.all_tables, strict=True):
+    assert (table.probability, table.min_size) == (other.probability, other.min_size)
+  assert quarter.learner == own.learner
 
 
 @pytest.mark.parametrize("name", ["pendulum", "lunar_lander", "halfcheetah", "hopper"])
