@@ -153,6 +153,15 @@ def test_a_run_can_be_joined_survives_the_joined_ones_death_is_interrupted_and_g
   assert ended["environment_steps"] > stopped["environment_steps"]
 
 
+@pytest.fixture
+def in_a_terminal():
+  """Processes inherit that nothing is done at a hang-up where the tests themselves run under nohup, which is not meant here."""
+  before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+  yield
+  signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("in_a_terminal")
 def test_a_terminal_that_closes_asks_all_roles_to_stop(tmp_path):
   with cli(tmp_path, "train", "train", *ENDLESS, f"--run_root={tmp_path}") as run:
     run_dir = run_dir_of(run)
