@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from configs import UserError
@@ -189,6 +189,7 @@ def test_the_mixture_by_hand():
   st.integers(1, 3),
   st.floats(0.05, 0.95),
 )
+@example([(21, [(0, 1), (1, 1), (2, 1)])], 7, 1, 0.75)  # n tau mu is 1, and m 0 but for rounding.
 def test_lemma_1_holds_for_every_transition_in_event_tables(layout, tau, n, eta):
   episodes = [[0] * length for length, _ in layout]
   for masks, (length, events) in zip(episodes, layout, strict=True):
