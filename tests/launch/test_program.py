@@ -96,9 +96,10 @@ def test_a_local_run_learns_continuous_control_with_several_environments_a_worke
   with cli(tmp_path, "train", "train", "--config=pendulum_sac", *short, *worker, f"--run_root={tmp_path}") as run:
     assert run.wait(300) == 0, run.output()
   result = run.result()
+  # The budget's end is seen a moment later, which on a fast machine is several hundred steps.
   assert result["environment_steps"] >= 2000
-  # An update a step after the first 200, in blocks of eight, give or take the tolerance of 200.
-  assert abs(result["gradient_steps"] - 1800) <= 300
+  # An update a step after the first 200, give or take the tolerance of 200 and what is on its way.
+  assert abs(result["gradient_steps"] - (result["environment_steps"] - 200)) <= 400
   status = status_of(run_dir_of(run))
   assert status["policy_version"] > 10
   assert 0 < status["learner"]["temperature"] < 1.1

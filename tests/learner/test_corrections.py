@@ -102,7 +102,7 @@ def test_values_are_biased_or_corrected_as_predicted(make_config, serve, spec, t
   learner = Learner(filled.server.connection, filled.server.manifest, spec, 0, filled.stop, tmp_path / "checkpoints")
   try:
     values = []
-    for block in range(24):
+    for block in range(48):  # A single value is off by some .03 (standard deviation), the mean of 32 by .005.
       learner.step()
       if block >= 16:
         values.append(float(learner._algorithm.policy.values(tf.constant(_observation(0)[None]))[0, 0]))
