@@ -83,10 +83,10 @@ def exponent(setting: Setting) -> float:
   at least 0 where n tau mu <= 1.
   """
   log_a = -math.log1p(-setting.eta)
-  log_z = log_a + math.log(log_a) - math.log(setting.events * setting.tau * setting.mu)
-  m = lambert_w_of_exp(log_z) / log_a - 1
+  product = setting.events * setting.tau * setting.mu
+  m = lambert_w_of_exp(log_a + math.log(log_a) - math.log(product)) / log_a - 1
   # Where the product is 1, m is 0, and rounding alone puts it to either side.
-  return max(m, 0.0) if setting.events * setting.tau * setting.mu <= 1 else m
+  return max(m, 0.0) if product <= 1 else m
 
 
 def history_bound(eta: float, m: float, events: int, mu: float) -> float:
