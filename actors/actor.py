@@ -9,8 +9,8 @@ from actors.adder import EventTableAdder
 from actors.policies import PolicyBank, epsilon_at, random_action
 from configs import RunConfig
 from environments.timestep import EventTimeStep
-from replay_server.messages import EpisodeSummary
-from replay_server.policy import PolicySnapshot, PolicySource
+from replay_server.contract.messages import EpisodeSummary
+from replay_server.contract.policy import PolicySnapshot, PolicySource
 
 
 @dataclasses.dataclass

@@ -11,8 +11,8 @@ from acme.adders import base
 from actors.row_writer import Row, RowWriter
 from configs import RunConfig
 from environments.timestep import EventTimeStep
-from replay_server.codec import RowCodec
-from replay_server.layout import HISTORIES
+from replay_server.contract.codec import RowCodec
+from replay_server.contract.layout import HISTORIES
 
 _EPISODE_BITS = 32
 # Steps after which the default table's are told, event or not.

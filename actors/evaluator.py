@@ -16,11 +16,11 @@ from configs import EvaluatorConfig, RunConfig, ServerLost, Stopped
 from configs.files import replace_text
 from environments import EventEnvironment, make_environment_spec, make_event_environment
 from networks import make_acting_policy
-from replay_server import layout
-from replay_server.connection import Connection
-from replay_server.manifest import Manifest
-from replay_server.messages import EvaluationSummary, encode
-from replay_server.policy import PolicySnapshot, PolicySource, save_snapshot
+from replay_server.contract import layout
+from replay_server.contract.connection import Connection
+from replay_server.contract.manifest import Manifest
+from replay_server.contract.messages import EvaluationSummary, encode
+from replay_server.contract.policy import PolicySnapshot, PolicySource, save_snapshot
 
 _POLL_SECONDS = 0.2
 

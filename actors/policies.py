@@ -8,7 +8,7 @@ from acme import specs
 from configs import RunConfig, UserError
 from configs.schedules import linear
 from networks import ActingPolicy
-from replay_server.policy import PolicySnapshot
+from replay_server.contract.policy import PolicySnapshot
 
 
 def epsilon_at(config: RunConfig, worker_index: int, learner_steps: int) -> float:

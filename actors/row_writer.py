@@ -14,8 +14,8 @@ import numpy as np
 import reverb
 
 from configs import Stopped, UserError
-from replay_server.connection import Connection
-from replay_server.layout import MAX_PRIORITY
+from replay_server.contract.connection import Connection
+from replay_server.contract.layout import MAX_PRIORITY
 
 # An item that is sent by itself takes three times as much CPU time as one of many: threads wake each other up for every one.
 _BURST_ITEMS = 128

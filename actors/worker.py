@@ -17,11 +17,11 @@ from configs import ServerLost, Stopped, UserError
 from environments import EventEnvironment, make_environment_spec, make_event_environment
 from environments.timestep import EventTimeStep
 from networks import make_acting_policy
-from replay_server import layout
-from replay_server.connection import Connection
-from replay_server.manifest import Manifest
-from replay_server.messages import encode
-from replay_server.policy import PolicySource
+from replay_server.contract import layout
+from replay_server.contract.connection import Connection
+from replay_server.contract.manifest import Manifest
+from replay_server.contract.messages import encode
+from replay_server.contract.policy import PolicySource
 
 _POLICY_POLL_SECONDS = 0.5
 

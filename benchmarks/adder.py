@@ -12,9 +12,9 @@ from actors.row_writer import RowWriter
 from benchmarks import server, workload
 from benchmarks.measure import Contender, Figure, Ratio, Report, interleave
 from configs import RunConfig
-from replay_server.codec import RowCodec
-from replay_server.connection import Connection
-from replay_server.layout import make_row_codec
+from replay_server.contract.codec import RowCodec
+from replay_server.contract.connection import Connection
+from replay_server.contract.layout import make_row_codec
 
 _EVENT_RATE = 0.02
 _HISTORY = 200

@@ -12,11 +12,12 @@ import numpy as np
 from actors.worker import RolloutWorker
 from benchmarks import learner, server, workload
 from benchmarks.measure import Figure, Ratio, Report, interleave
-from configs import RunConfig, mujoco
+from configs import RunConfig
+from configs.presets import mujoco
 from environments import make_environment_spec, make_event_environment
 from networks import flatten_weights, make_policy
-from replay_server.layout import make_row_codec
-from replay_server.policy import PolicyPublisher, PolicySnapshot
+from replay_server.contract.layout import make_row_codec
+from replay_server.contract.policy import PolicyPublisher, PolicySnapshot
 
 _WORLD = "HalfCheetah"
 

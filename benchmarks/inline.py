@@ -11,11 +11,11 @@ from collections.abc import Mapping
 
 from actors.worker import RolloutWorker
 from benchmarks.measure import Figure, Report, interleave
-from configs import three_rooms
+from configs.presets import three_rooms
 from environments import make_environment_spec, make_event_environment
 from learner.learner import Learner
-from replay_server.layout import make_row_codec
-from replay_server.server import ReplayServer
+from replay_server.contract.layout import make_row_codec
+from replay_server.process.server import ReplayServer
 
 _STEPS_PER_UPDATE = 10
 

@@ -18,7 +18,7 @@ from configs import RunConfig
 from learner.algorithm import Algorithm
 from learner.algorithms import make_algorithm
 from learner.learner import Learner, choose_device
-from replay_server.layout import make_row_codec
+from replay_server.contract.layout import make_row_codec
 
 _OBSERVATION_SIZE = 3
 _ACTIONS = 4

@@ -7,8 +7,8 @@ import numpy as np
 from actors.row_writer import RowWriter
 from benchmarks import server, workload
 from benchmarks.measure import Figure, Report
-from replay_server.layout import make_row_codec
-from replay_server.manifest import Manifest
+from replay_server.contract.layout import make_row_codec
+from replay_server.contract.manifest import Manifest
 
 
 def run(runs: int, quick: bool) -> Report:

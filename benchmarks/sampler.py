@@ -13,9 +13,9 @@ from benchmarks import server, workload
 from benchmarks.measure import Contender, Figure, Ratio, Report, interleave
 from configs import RunConfig
 from learner.sampler import StratifiedSampler
-from replay_server.codec import RowCodec
-from replay_server.connection import Connection
-from replay_server.layout import make_row_codec
+from replay_server.contract.codec import RowCodec
+from replay_server.contract.connection import Connection
+from replay_server.contract.layout import make_row_codec
 
 _BATCH_SIZES = (32, 256)
 # Drawn before the clock starts, so that a stock from before the run counts for less.

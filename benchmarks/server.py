@@ -14,10 +14,10 @@ import reverb
 import tensorflow as tf
 from reverb.platform.checkpointers_lib import DefaultCheckpointer
 
-from replay_server import layout
-from replay_server.codec import RowCodec
-from replay_server.connection import Connection
-from replay_server.manifest import Manifest
+from replay_server.contract import layout
+from replay_server.contract.codec import RowCodec
+from replay_server.contract.connection import Connection
+from replay_server.contract.manifest import Manifest
 
 # Beside a run's own tables: the same rows in one table, and the same transitions with a column a field.
 UNIFORM = "uniform"

@@ -10,9 +10,9 @@ from acme import specs
 from actors.row_writer import RowWriter
 from configs import EventSpec, LearnerConfig, ReplayConfig, RunConfig, TableSpec
 from environments.timestep import EventTimeStep
-from replay_server.codec import RowCodec
-from replay_server.connection import Connection
-from replay_server.manifest import Manifest
+from replay_server.contract.codec import RowCodec
+from replay_server.contract.connection import Connection
+from replay_server.contract.manifest import Manifest
 
 OBSERVATION_SIZE = 17
 ACTION_SIZE = 6

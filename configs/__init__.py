@@ -2,7 +2,8 @@
 
 from configs.errors import ServerLost, Stopped, UserError
 from configs.learning import CagradConfig, LearnerConfig, SacConfig, Td3Config
-from configs.presets import PRESETS, load_config
+from configs.loading import load_config
+from configs.presets import PRESETS
 from configs.run import (
   ActorConfig,
   EnvironmentConfig,

@@ -2,7 +2,8 @@
 
 import dataclasses
 
-from configs import RunConfig, two_rooms
+from configs import RunConfig
+from configs.presets import two_rooms
 from experiments.definition import Budget, Experiment, Panel, Threshold, Variant, evaluated_every, method
 from experiments.two_rooms import in_small_rooms, with_gap_potential
 

@@ -2,8 +2,9 @@
 
 import dataclasses
 
-from configs import RunConfig, classic_control, lunar_lander, mujoco
+from configs import RunConfig
 from configs.baselines import per
+from configs.presets import classic_control, lunar_lander, mujoco
 from experiments.definition import Budget, Change, Experiment, Panel, Threshold, Variant, evaluated_every, method
 
 # Section 6 compares several and does not list them.

@@ -2,8 +2,9 @@
 
 import dataclasses
 
-from configs import RunConfig, obstacle_course
+from configs import RunConfig
 from configs.baselines import reverse_sweep
+from configs.presets import obstacle_course
 from experiments.definition import (
   Budget,
   Change,

@@ -17,7 +17,7 @@ from launch.inline import run_inline
 from launch.process import RoleProcess, exit_process, stop_on_signals
 from launch.run_directory import RunDirectory
 from launch.view import RunView
-from replay_server.recorder import METRICS_FILE, read_metrics
+from replay_server.process.recorder import METRICS_FILE, read_metrics
 
 
 def main(job_file: str, run_folder: str, result_file: str, parent: str) -> int:

@@ -15,7 +15,7 @@ from configs import RunConfig, UserError
 from configs.seeding import derive_seed
 from environments import ThreeRooms, make, make_environment_spec, make_event_environment
 from networks import make_acting_q_network
-from replay_server.policy import PolicySnapshot
+from replay_server.contract.policy import PolicySnapshot
 
 # Of a probe that plays.
 _EPISODES = 10

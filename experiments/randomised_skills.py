@@ -2,7 +2,8 @@
 
 import dataclasses
 
-from configs import CagradConfig, RunConfig, randomised_skills
+from configs import CagradConfig, RunConfig
+from configs.presets import randomised_skills
 from experiments.definition import Change, Experiment, Panel, Threshold, Variant, evaluated_every, method
 from experiments.obstacle_course import BUDGETS, EVALUATION_PERIOD, TRAINING
 

@@ -2,7 +2,8 @@
 
 import dataclasses
 
-from configs import RunConfig, three_rooms
+from configs import RunConfig
+from configs.presets import three_rooms
 from experiments.definition import Budget, Experiment, Panel, Threshold, evaluated_every, papers_methods
 
 

@@ -2,7 +2,8 @@
 
 import dataclasses
 
-from configs import RunConfig, two_rooms
+from configs import RunConfig
+from configs.presets import two_rooms
 from experiments.definition import Budget, Experiment, Panel, Threshold, evaluated_every, method
 
 # (x, y) of the one gap in the default world.

@@ -14,7 +14,7 @@ from launch import report
 from launch.finish import find_policy, record_episode
 from launch.run_directory import RunDirectory
 from networks import QNetwork, assign_weights, make_policy
-from replay_server.policy import PolicySnapshot, load_snapshot
+from replay_server.contract.policy import PolicySnapshot, load_snapshot
 
 
 def evaluate_checkpoint(checkpoint: str, episodes: int, video: bool, export: str) -> int:

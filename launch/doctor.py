@@ -116,9 +116,9 @@ def examine_address(address: str) -> list[Finding]:
     UserError: it is not host:port.
   """
   from configs.versions import library_versions
-  from replay_server.connection import Connection
-  from replay_server.manifest import read_manifest
-  from replay_server.monitor import read_live_status
+  from replay_server.contract.connection import Connection
+  from replay_server.contract.manifest import read_manifest
+  from replay_server.contract.status import read_live_status
 
   connection = Connection(address)
   host, _, port = connection.address.rpartition(":")

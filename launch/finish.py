@@ -10,8 +10,8 @@ from environments import make_event_environment
 from launch import report
 from launch.process import EXIT_UNSOLVED
 from launch.run_directory import RunDirectory
-from replay_server.policy import PolicySnapshot, load_snapshot
-from replay_server.status import RunStatus
+from replay_server.contract.policy import PolicySnapshot, load_snapshot
+from replay_server.contract.status import RunStatus
 
 EXIT_INTERRUPTED = 130  # What a shell reports of a command that Ctrl-C ended.
 

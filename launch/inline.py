@@ -20,11 +20,11 @@ from launch.roles import prepare_tensorflow
 from launch.run_directory import RunDirectory
 from launch.view import RunView
 from learner.learner import Learner
-from replay_server.keeper import TICK_SECONDS, Keeper
-from replay_server.layout import make_row_codec
-from replay_server.messages import Heartbeat
-from replay_server.server import ReplayServer
-from replay_server.status import RunStatus
+from replay_server.contract.layout import make_row_codec
+from replay_server.contract.messages import Heartbeat
+from replay_server.contract.status import RunStatus
+from replay_server.process.keeper import TICK_SECONDS, Keeper
+from replay_server.process.server import ReplayServer
 
 # Of a run that says nothing about it.
 _STEPS_PER_UPDATE = 1.0

@@ -13,8 +13,8 @@ from matplotlib.ticker import EngFormatter
 from PIL import Image
 
 from launch.view import format_duration, format_number
-from replay_server.recorder import METRICS_FILE, TENSORBOARD_FOLDER, Row, read_metrics
-from replay_server.status import RunStatus
+from replay_server.contract.status import RunStatus
+from replay_server.process.recorder import METRICS_FILE, TENSORBOARD_FOLDER, Row, read_metrics
 
 LEARNING_CURVE_FILE = "learning_curve.png"
 GREEDY_PATH_FILE = "greedy_path.png"

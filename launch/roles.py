@@ -17,14 +17,15 @@ from launch import gpu
 from launch.process import RoleProcess
 from launch.run_directory import RunDirectory
 from learner.learner import Learner
-from replay_server.codec import RowCodec
-from replay_server.connection import Connection
-from replay_server.keeper import Keeper
-from replay_server.layout import make_row_codec
-from replay_server.lifeline import Lifeline
-from replay_server.manifest import Manifest, read_manifest
-from replay_server.monitor import DEAD_AFTER_SECONDS, read_live_status
-from replay_server.server import ReplayServer
+from replay_server.contract.codec import RowCodec
+from replay_server.contract.connection import Connection
+from replay_server.contract.layout import make_row_codec
+from replay_server.contract.lifeline import Lifeline
+from replay_server.contract.manifest import Manifest, read_manifest
+from replay_server.contract.status import read_live_status
+from replay_server.process.keeper import Keeper
+from replay_server.process.monitor import DEAD_AFTER_SECONDS
+from replay_server.process.server import ReplayServer
 
 CONNECT_TIMEOUT_SECONDS = 60.0
 _POLL_SECONDS = 0.2

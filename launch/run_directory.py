@@ -94,7 +94,7 @@ def open_run_directory(path: str) -> RunDirectory:
   Raises:
     UserError: it is no run directory, or its tables were never checkpointed.
   """
-  from replay_server.server import has_checkpoint  # Here, so that a command's help does not load Reverb.
+  from replay_server.process.server import has_checkpoint  # Here, so that a command's help does not load Reverb.
 
   run = RunDirectory(pathlib.Path(path).resolve())
   run.read_config()

@@ -15,12 +15,11 @@ from launch.process import output_to, stop_on_signals
 from launch.roles import row_codec
 from launch.run_directory import RunDirectory, create_run_directory, open_run_directory, take_failures
 from launch.view import RunView
-from replay_server.connection import Connection
-from replay_server.keeper import read_status
-from replay_server.memory import check_memory
-from replay_server.monitor import read_live_status
-from replay_server.server import check_port
-from replay_server.status import RunStatus
+from replay_server.contract.connection import Connection
+from replay_server.contract.status import RunStatus, read_live_status
+from replay_server.process.keeper import read_status
+from replay_server.process.memory import check_memory
+from replay_server.process.server import check_port
 
 _POLL_SECONDS = 0.5
 _START_TIMEOUT_SECONDS = 300.0

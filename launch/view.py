@@ -19,7 +19,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from replay_server.status import Phase, RoleStatus, RunStatus, TableStatus
+from replay_server.contract.status import Phase, RoleStatus, RunStatus, TableStatus
 
 PHASE_WORDS: dict[Phase, str] = {
   "running": "running",

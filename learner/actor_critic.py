@@ -10,7 +10,7 @@ from learner.adam import Adam
 from learner.algorithm import Algorithm, follow
 from learner.losses import l2
 from networks import DeterministicPolicy, GaussianPolicy, StackedMlp, Trace, make_critics
-from replay_server.codec import RowCodec
+from replay_server.contract.codec import RowCodec
 
 
 class ActorCritic(Algorithm):

@@ -10,7 +10,7 @@ from learner.adam import Adam
 from learner.cagrad import conflict_averse, row_products
 from learner.normalization import RunningMoments
 from networks import PolicyModule, Trace
-from replay_server.codec import RowCodec
+from replay_server.contract.codec import RowCodec
 
 
 class Algorithm(abc.ABC):

@@ -7,7 +7,7 @@ from learner.algorithm import Algorithm
 from learner.ddqn import DoubleDqn
 from learner.sac import SoftActorCritic
 from learner.td3 import Td3
-from replay_server.codec import RowCodec
+from replay_server.contract.codec import RowCodec
 
 _ALGORITHMS: dict[str, type[DoubleDqn | SoftActorCritic | Td3]] = {
   "ddqn": DoubleDqn,

@@ -14,9 +14,9 @@ import numpy as np
 from configs import RunConfig, ServerLost, UserError
 from learner.membership import Membership
 from learner.sampler import Block
-from replay_server import layout
-from replay_server.codec import RowCodec
-from replay_server.connection import Connection
+from replay_server.contract import layout
+from replay_server.contract.codec import RowCodec
+from replay_server.contract.connection import Connection
 
 MAX_PAIRS = 1_000_000
 _FILE = "membership.npz"

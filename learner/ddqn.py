@@ -10,7 +10,7 @@ from learner.adam import Adam
 from learner.algorithm import Algorithm, follow
 from learner.losses import double_q_learning
 from networks import QNetwork, make_q_network
-from replay_server.codec import RowCodec
+from replay_server.contract.codec import RowCodec
 
 
 class DoubleDqn(Algorithm):

@@ -18,9 +18,9 @@ from learner.corrections import BiasCorrection
 from learner.priorities import TablePriorities
 from learner.sampler import StratifiedSampler
 from networks import flatten_weights
-from replay_server.connection import Connection
-from replay_server.manifest import Manifest
-from replay_server.policy import PolicyPublisher, PolicySnapshot, PolicySource, save_snapshot
+from replay_server.contract.connection import Connection
+from replay_server.contract.manifest import Manifest
+from replay_server.contract.policy import PolicyPublisher, PolicySnapshot, PolicySource, save_snapshot
 
 _OWNER_FILE = "owner.json"
 

@@ -4,8 +4,8 @@ import numpy as np
 
 from configs import RunConfig
 from learner.sampler import Block
-from replay_server.connection import Connection
-from replay_server.layout import MAX_PRIORITY
+from replay_server.contract.connection import Connection
+from replay_server.contract.layout import MAX_PRIORITY
 
 
 def priorities_of(td_errors: np.ndarray, epsilon: float) -> np.ndarray:

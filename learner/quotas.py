@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from replay_server.layout import batch_shares
+from replay_server.contract.layout import batch_shares
 
 # A share that is whole but for rounding must neither lose a row to it nor win one.
 _ROUNDING = 1e-9

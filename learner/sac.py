@@ -11,7 +11,7 @@ from learner.actor_critic import ActorCritic
 from learner.adam import Adam
 from learner.losses import lesser_distribution, quantile_huber, soft_value, td_errors
 from networks import GaussianPolicy, make_gaussian_policy, squash
-from replay_server.codec import RowCodec
+from replay_server.contract.codec import RowCodec
 
 Metrics = Mapping[str, tf.Tensor]
 

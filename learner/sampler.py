@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from configs import RunConfig, ServerLost, Stopped
 from learner.quotas import QuotaSchedule, tables_of_rows
-from replay_server.codec import RowCodec
-from replay_server.connection import Connection
+from replay_server.contract.codec import RowCodec
+from replay_server.contract.connection import Connection
 
 _POLL_SECONDS = 0.2
 # A stream gives up waiting for a sample after this long and is opened anew, so that it notices when it should end.

@@ -10,7 +10,7 @@ from learner.actor_critic import ActorCritic
 from learner.algorithm import follow
 from learner.losses import td_errors
 from networks import DeterministicPolicy, make_deterministic_policy
-from replay_server.codec import RowCodec
+from replay_server.contract.codec import RowCodec
 
 
 class Td3(ActorCritic):

@@ -1,1 +1,1 @@
-"""The contract between actors and learner: rows, tables, manifest; and the server process."""
+"""What all processes of a run share (`contract`), and the process that serves it (`process`)."""

@@ -1,6 +1,6 @@
 """`python -m slipstream`: the command line."""
 
-from launch.main import main
+from slipstream.main import main
 
 if __name__ == "__main__":
   main()

@@ -15,10 +15,10 @@ from actors.adder import EventTableAdder, references_needed
 from actors.row_writer import RowWriter
 from configs import EventSpec, LearnerConfig, ReplayConfig, RunConfig, TableSpec
 from environments.timestep import EventTimeStep
-from replay_server.codec import RowCodec
-from replay_server.connection import Connection
-from replay_server.layout import make_row_codec
-from replay_server.server import ReplayServer
+from replay_server.contract.codec import RowCodec
+from replay_server.contract.connection import Connection
+from replay_server.contract.layout import make_row_codec
+from replay_server.process.server import ReplayServer
 
 
 def make_spec(shape: tuple[int, ...] = (3,), dtype: Any = np.float32) -> specs.EnvironmentSpec:

@@ -9,7 +9,7 @@ import pytest
 from absl import flags
 
 from configs import load_config, override
-from launch.commands import COMMANDS, split_overrides
+from slipstream.commands import COMMANDS, split_overrides
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("**/*.md"), *(ROOT / "examples").glob("**/*.md")])

@@ -8,8 +8,8 @@ import numpy as np
 from configs import ActorConfig, EnvironmentConfig, EvaluatorConfig, EventSpec, NetworkConfig, RunConfig
 from environments import make_environment_spec, make_event_environment
 from networks import flatten_weights, make_q_network
-from replay_server.layout import make_row_codec
-from replay_server.policy import PolicySnapshot
+from replay_server.contract.layout import make_row_codec
+from replay_server.contract.policy import PolicySnapshot
 from tests.serving import make_config
 
 TIME_LIMIT = 12

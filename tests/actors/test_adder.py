@@ -8,8 +8,8 @@ import pytest
 
 from configs import UserError
 from environments.timestep import EventTimeStep
-from replay_server.codec import RowCodec
-from replay_server.layout import make_row_codec
+from replay_server.contract.codec import RowCodec
+from replay_server.contract.layout import make_row_codec
 from tests.serving import (
   ACTION,
   adding,

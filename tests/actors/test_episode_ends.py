@@ -8,7 +8,7 @@ import pytest
 
 from configs import EnvironmentConfig
 from environments import make_environment_spec, make_event_environment
-from replay_server.layout import make_row_codec
+from replay_server.contract.layout import make_row_codec
 from tests.serving import adding, drain, make_config, serving
 
 

@@ -14,10 +14,10 @@ from actors.evaluator import Evaluator, PlayedEpisode, is_solved, make_greedy_po
 from configs import EvaluatorConfig, Stopped
 from environments import EventTimeStep, make_event_environment
 from networks import make_acting_q_network
-from replay_server import layout
-from replay_server.messages import EvaluationSummary, decode
-from replay_server.policy import PolicyPublisher, load_snapshot
-from replay_server.server import ReplayServer
+from replay_server.contract import layout
+from replay_server.contract.messages import EvaluationSummary, decode
+from replay_server.contract.policy import PolicyPublisher, load_snapshot
+from replay_server.process.server import ReplayServer
 from tests.actors.running import CODEC, SPEC, TIME_LIMIT, make_run, snapshot, with_goal
 from tests.serving import serving, wait_for
 

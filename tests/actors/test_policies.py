@@ -9,7 +9,7 @@ from acme import specs
 
 from actors.policies import PolicyBank, epsilon_at, random_action
 from configs import ActorConfig, LearnerConfig, RunConfig, UserError
-from replay_server.policy import PolicySnapshot
+from replay_server.contract.policy import PolicySnapshot
 
 
 @pytest.mark.parametrize(("steps", "epsilon"), [(0, 1.0), (250, 0.775), (500, 0.55), (1_000, 0.1), (9_999, 0.1)])

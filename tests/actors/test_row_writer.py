@@ -10,7 +10,7 @@ import pytest
 from actors import row_writer
 from actors.row_writer import RowWriter
 from configs import LearnerConfig, ReplayConfig, RunConfig, Stopped, TableSpec, UserError
-from replay_server.connection import Connection
+from replay_server.contract.connection import Connection
 from tests.serving import CODEC, adding, make_config, run_episode, serving, size_of
 
 CONFIG = make_config({"goal": 4}, [("goal", 3)], capacity=8)

@@ -11,9 +11,9 @@ from actors.evaluator import Evaluator
 from actors.worker import RolloutWorker
 from configs import RunConfig, UserError
 from environments import make_event_environment
-from replay_server import layout
-from replay_server.messages import EpisodeSummary, EvaluationSummary, decode
-from replay_server.policy import PolicyPublisher
+from replay_server.contract import layout
+from replay_server.contract.messages import EpisodeSummary, EvaluationSummary, decode
+from replay_server.contract.policy import PolicyPublisher
 from tests.actors.running import CODEC, TIME_LIMIT, make_run, snapshot, with_goal
 from tests.serving import drain, serving
 

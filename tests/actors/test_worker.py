@@ -19,10 +19,10 @@ from actors.worker import RolloutWorker
 from configs import EventSpec, RunConfig, Stopped, UserError
 from environments import make_event_environment
 from networks import make_acting_policy, make_acting_q_network
-from replay_server import layout
-from replay_server.messages import EpisodeSummary, decode
-from replay_server.policy import PolicyPublisher, PolicySource
-from replay_server.server import ReplayServer
+from replay_server.contract import layout
+from replay_server.contract.messages import EpisodeSummary, decode
+from replay_server.contract.policy import PolicyPublisher, PolicySource
+from replay_server.process.server import ReplayServer
 from tests.actors.running import CODEC, SPEC, TIME_LIMIT, make_run, snapshot, with_goal
 from tests.serving import adding, drain, drain_priorities, serving, size_of
 

@@ -13,8 +13,8 @@ from configs import (
   load_config,
   override,
   to_json,
-  two_rooms,
 )
+from configs.presets import two_rooms
 from environments import TwoRooms, make_event_environment
 
 # Presets with events of high reward, and all whose actions are continuous.

@@ -11,12 +11,12 @@ import pytest
 
 from configs import load_config, to_json
 from configs.seeding import derive_seed
-from launch.commands import COMMANDS, split_overrides
-from launch.main import run
 from launch.process import stop_on_signals
 from launch.roles import row_codec
 from launch.run_directory import Failure, create_run_directory, take_failures, write_failure
-from replay_server.server import ReplayServer
+from replay_server.process.server import ReplayServer
+from slipstream.commands import COMMANDS, split_overrides
+from slipstream.main import run
 
 
 @pytest.fixture

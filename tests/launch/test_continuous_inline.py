@@ -11,7 +11,7 @@ from configs import ActorConfig, LearnerConfig, NetworkConfig, load_config, over
 from environments import make_environment_spec, make_event_environment
 from launch.checkpoint import export_policy
 from networks import make_acting_policy
-from replay_server.policy import load_snapshot
+from replay_server.contract.policy import load_snapshot
 
 SHORT = {
   "environment_steps": "400",

@@ -10,7 +10,7 @@ import pytest
 
 from configs import UserError
 from launch import doctor, gpu
-from launch.main import run
+from slipstream.main import run
 from tests.actors.running import CODEC, make_run
 from tests.serving import serving
 

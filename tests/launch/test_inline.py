@@ -12,7 +12,7 @@ from configs import load_config, override
 from launch.inline import run_inline
 from launch.run_directory import create_run_directory, open_run_directory
 from launch.view import RunView
-from replay_server.policy import load_snapshot
+from replay_server.contract.policy import load_snapshot
 from tests.launch.processes import KILL, START_SECONDS, cli, run_dir_of, wait_for
 
 SMALL_WORLD = {

@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 from launch import report
-from replay_server.recorder import METRICS_FILE, Row
-from replay_server.status import Evaluation, RunStatus, TableStatus
+from replay_server.contract.status import Evaluation, RunStatus, TableStatus
+from replay_server.process.recorder import METRICS_FILE, Row
 
 _WHITE, _RED = 255, (200, 0, 0)
 

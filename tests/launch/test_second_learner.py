@@ -8,10 +8,11 @@ import pytest
 
 from configs import Stopped, UserError
 from launch import roles
-from replay_server import layout, monitor
-from replay_server.keeper import Keeper
-from replay_server.messages import Heartbeat, encode
-from replay_server.server import ReplayServer
+from replay_server.contract import layout
+from replay_server.contract.messages import Heartbeat, encode
+from replay_server.process import monitor
+from replay_server.process.keeper import Keeper
+from replay_server.process.server import ReplayServer
 from tests.serving import make_config, serving
 
 

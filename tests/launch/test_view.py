@@ -17,7 +17,7 @@ from launch.view import (
   render,
   sparkline,
 )
-from replay_server.status import Evaluation, RoleStatus, RunStatus, TableStatus
+from replay_server.contract.status import Evaluation, RoleStatus, RunStatus, TableStatus
 
 
 def _role(name: str, role: str = "actor", state: str = "acting", alive: bool = True, host: str = "box") -> RoleStatus:

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from learner.algorithm import Algorithm
-from replay_server.layout import make_row_codec
+from replay_server.contract.layout import make_row_codec
 
 
 def pack(spec: Any, **columns: Any) -> np.ndarray:

@@ -11,9 +11,9 @@ from acme import specs
 
 from actors.row_writer import RowWriter
 from configs import EventSpec, LearnerConfig, NetworkConfig, ReplayConfig, RunConfig, TableSpec
-from replay_server.codec import RowCodec
-from replay_server.layout import make_row_codec
-from replay_server.server import ReplayServer
+from replay_server.contract.codec import RowCodec
+from replay_server.contract.layout import make_row_codec
+from replay_server.process.server import ReplayServer
 
 _SCALAR = specs.Array((), np.float32)
 SPEC = specs.EnvironmentSpec(

@@ -29,9 +29,9 @@ from configs import (  # noqa: E402
   TableSpec,
 )
 from learner.sampler import StratifiedSampler  # noqa: E402
-from replay_server.connection import Connection  # noqa: E402
-from replay_server.layout import make_row_codec  # noqa: E402
-from replay_server.server import ReplayServer  # noqa: E402
+from replay_server.contract.connection import Connection  # noqa: E402
+from replay_server.contract.layout import make_row_codec  # noqa: E402
+from replay_server.process.server import ReplayServer  # noqa: E402
 
 SCALAR = specs.Array((), np.float32)
 CODEC = make_row_codec(specs.EnvironmentSpec(SCALAR, specs.DiscreteArray(2, np.int32), SCALAR, SCALAR))

@@ -25,7 +25,7 @@ from learner.actor_critic import ActorCritic
 from learner.algorithm import Algorithm
 from learner.algorithms import make_algorithm
 from networks import flatten_weights
-from replay_server.layout import make_row_codec
+from replay_server.contract.layout import make_row_codec
 from tests.learner.batches import pack, update
 
 _SCALAR = specs.Array((), np.float32)

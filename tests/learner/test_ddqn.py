@@ -12,7 +12,7 @@ from learner.cagrad import conflict_averse
 from learner.ddqn import DoubleDqn
 from learner.losses import double_q_learning
 from networks import flatten_weights
-from replay_server.layout import make_row_codec
+from replay_server.contract.layout import make_row_codec
 from tests.learner.batches import pack, update
 
 CONFIG = LearnerConfig(learning_rate=0.01, discount=0.9, target_update_rate=0.2)

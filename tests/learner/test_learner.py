@@ -15,7 +15,7 @@ from configs import CagradConfig, PriorityConfig, TableSpec, UserError
 from learner import learner as learner_module
 from learner.learner import Learner, choose_device
 from networks import flatten_weights
-from replay_server.policy import PolicySource, load_snapshot, save_snapshot
+from replay_server.contract.policy import PolicySource, load_snapshot, save_snapshot
 from tests.learner.conftest import SPEC
 
 CONTINUOUS_SPEC = SPEC._replace(actions=specs.BoundedArray((2,), np.float32, -1.0, 1.0, "action"))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from configs import PriorityConfig, ReplayConfig, TableSpec, UserError
 from learner.priorities import TablePriorities, importance_weights, priorities_of
 from learner.sampler import Block, StratifiedSampler
-from replay_server.layout import MAX_PRIORITY
+from replay_server.contract.layout import MAX_PRIORITY
 
 TABLES = [TableSpec("default", 0.5, selector="prioritized"), TableSpec("goal", 0.5, capacity=50)]
 

@@ -14,7 +14,7 @@ from acme import specs
 from configs import LearnerConfig, NetworkConfig, RunConfig, SacConfig, Td3Config
 from learner.algorithm import Algorithm
 from learner.algorithms import make_algorithm
-from replay_server.layout import make_row_codec
+from replay_server.contract.layout import make_row_codec
 from tests.learner.batches import update
 
 _SCALAR = specs.Array((), np.float32)

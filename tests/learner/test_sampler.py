@@ -17,7 +17,7 @@ import pytest
 
 from configs import Stopped, TableSpec
 from learner.sampler import Block, StratifiedSampler
-from replay_server.connection import Connection
+from replay_server.contract.connection import Connection
 
 # One batch at a time, drawn when asked for; blocks drawn when asked for; blocks drawn ahead.
 FRESH = {"updates_per_block": 1, "prefetch": False}

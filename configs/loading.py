@@ -1,0 +1,57 @@
+"""Configs by name of a preset or of a file."""
+
+import difflib
+import pathlib
+import runpy
+
+from configs.errors import UserError
+from configs.presets import PRESETS
+from configs.run import RunConfig
+from configs.serialization import from_json
+
+
+def load_config(name: str) -> RunConfig:
+  """The config of a preset's name, of a Python file with a `get_config()`, or of a JSON file.
+
+  Raises:
+    UserError: there is no such preset or file, or the file gives no config.
+  """
+  if name in PRESETS:
+    return PRESETS[name]()
+  path = pathlib.Path(name)
+  if path.suffix not in (".py", ".json"):
+    near = difflib.get_close_matches(name, PRESETS, n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]!r}?" if near else f"presets: {', '.join(sorted(PRESETS))}."
+    raise UserError(f"There is no preset {name!r}: {hint} (A file of your own ends in .py or .json.)")
+  if not path.is_file():
+    raise UserError(
+      f"There is no config file {name!r}: check the path, or name a preset ({', '.join(sorted(PRESETS))})."
+    )
+  if path.suffix == ".py":
+    return _from_python(path)
+  try:
+    return from_json(path.read_text(encoding="utf-8"))
+  except UnicodeDecodeError:
+    raise UserError(f"The config file {path} is not a text in UTF-8: save it as one.") from None
+
+
+def _from_python(path: pathlib.Path) -> RunConfig:
+  try:
+    get_config = runpy.run_path(str(path)).get("get_config")
+    if not callable(get_config):
+      raise UserError(
+        f"The config file {path} has no function get_config(): add one that returns a slipstream.RunConfig."
+      )
+    config = get_config()
+  except UserError:
+    raise
+  except (
+    Exception,
+    SystemExit,
+  ) as error:  # The file is the user's: whatever it raises is theirs to read, in one sentence.
+    raise UserError(f"The config file {path} cannot be run ({type(error).__name__}: {error}): mend it.") from error
+  if not isinstance(config, RunConfig):
+    raise UserError(
+      f"get_config() of {path} returned a {type(config).__name__}: it must return a slipstream.RunConfig."
+    )
+  return config

@@ -1,0 +1,37 @@
+"""The presets by name: each a module with functions that return a `RunConfig`."""
+
+from collections.abc import Callable
+
+from configs.presets import (
+  classic_control,
+  lunar_lander,
+  mujoco,
+  nmer,
+  obstacle_course,
+  randomised_skills,
+  three_rooms,
+  two_rooms,
+)
+from configs.run import RunConfig
+
+PRESETS: dict[str, Callable[[], RunConfig]] = {
+  "three_rooms": three_rooms.get_config,
+  "two_rooms": two_rooms.get_config,
+  "obstacle_course": obstacle_course.get_config,
+  "randomised_skills": randomised_skills.get_config,
+  "pendulum_sac": classic_control.get_pendulum_config,
+  "pendulum_qr_sac": classic_control.get_pendulum_qr_sac_config,
+  "pendulum_td3": classic_control.get_pendulum_td3_config,
+  "cartpole": classic_control.get_cartpole_config,
+  "acrobot": classic_control.get_acrobot_config,
+  "lunar_lander": lunar_lander.get_discrete_config,
+  "lunar_lander_continuous": lunar_lander.get_config,
+  "lunar_lander_qr_sac": lunar_lander.get_qr_sac_config,
+  **{world.lower(): mujoco.preset(world) for world in mujoco.EVENTS},
+  "halfcheetah_large": mujoco.get_large_config,
+  **{
+    f"nmer_{algorithm}_{world.lower()}": nmer.preset(algorithm, world)
+    for algorithm, worlds in nmer.TUNED.items()
+    for world in worlds
+  },
+}

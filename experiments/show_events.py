@@ -1,0 +1,224 @@
+"""`slipstream events`: rolls out a policy and says how a config's events fire."""
+
+import dataclasses
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from acme import specs
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from actors.evaluator import with_random_actions
+from actors.policies import epsilon_at, random_action
+from configs import RunConfig, UserError, to_json
+from configs.seeding import derive_seed
+from environments import EventEnvironment, make_environment_spec, make_event_environment
+from experiments.event_report import EpisodeTrace, EventsReport, EventUse, TableUse, make_report
+from launch.checkpoint import policy_path
+from launch.view import format_number
+from networks import make_acting_policy
+from replay_server.contract.policy import PolicySnapshot, load_snapshot
+
+# Where there is no terminal: a log or a file may be as wide as it likes.
+_PLAIN_WIDTH = 160
+_LEGEND = (
+  "steps back: what a history needs to reach an earlier event or the episode's start; drawn: times as often as without event "
+  "tables."
+)
+
+Policy = Callable[[np.ndarray], Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class RollOut:
+  """What to roll out.
+
+  Attributes:
+    config: with the world and the events.
+    steps: environment steps.
+    seed: of the world and of the random actions.
+    snapshot: of the policy, with its own config; None for random actions.
+    epsilon: share of random actions beside the policy's; None takes the workers' own.
+  """
+
+  config: RunConfig
+  steps: int
+  seed: int
+  snapshot: tuple[PolicySnapshot, RunConfig] | None = None
+  epsilon: float | None = None
+
+
+def load_policy(checkpoint: str) -> tuple[PolicySnapshot, RunConfig]:
+  """The policy of a run directory, or of a policy file, with its config.
+
+  Raises:
+    UserError: there is none.
+  """
+  return load_snapshot(policy_path(pathlib.Path(checkpoint)))
+
+
+def show_events(roll_out: RollOut, as_json: bool) -> int:
+  """Rolls out and prints the report; returns the exit code.
+
+  Raises:
+    UserError: the config has no events, they or the world cannot be made, or the policy does not fit the world.
+  """
+  report = make_report(roll_out.config, collect(roll_out))
+  if as_json:
+    print(to_json(report))
+    return 0
+  console = Console(highlight=False)
+  if not console.is_terminal:
+    console = Console(highlight=False, width=_PLAIN_WIDTH)
+  console.print(_heading(roll_out, report))
+  console.print()
+  console.print(_event_table(report.events))
+  console.print()
+  console.print(_table_table(report.tables))
+  console.print()
+  console.print(Text(_LEGEND, style="dim"), soft_wrap=not console.is_terminal)
+  for sentence in report.advice:
+    console.print()
+    console.print(Text(sentence, style="yellow"), soft_wrap=not console.is_terminal)
+  if not report.advice:
+    console.print()
+    console.print("Nothing of this is against the paper's advice.")
+  return 0
+
+
+def collect(roll_out: RollOut) -> list[EpisodeTrace]:
+  """The episodes of exactly `roll_out.steps` steps; the last one may be cut off.
+
+  Raises:
+    UserError: the config has no events, they or the world cannot be made, or the policy does not fit the world.
+  """
+  config = roll_out.config
+  if not config.events:
+    raise UserError(f"The config {config.name!r} has no events: add some, see docs/events.md.")
+  environment = make_event_environment(config, seed=derive_seed(roll_out.seed, "events"))
+  try:
+    policy = _make_policy(roll_out, environment)
+    traces: list[EpisodeTrace] = []
+    masks: list[int] = []
+    timestep = environment.reset()
+    for _ in range(roll_out.steps):
+      if timestep.last():
+        timestep = environment.reset()
+      timestep = environment.step(policy(timestep.observation))
+      masks.append(timestep.events)
+      if timestep.last():
+        traces.append(EpisodeTrace(masks))
+        masks = []
+    return [*traces, EpisodeTrace(masks, whole=False)] if masks else traces
+  finally:
+    environment.close()
+
+
+def _make_policy(roll_out: RollOut, environment: EventEnvironment) -> Policy:
+  rng = np.random.default_rng(derive_seed(roll_out.seed, "actions"))
+  spec = environment.action_spec()
+
+  def act_randomly(observation: np.ndarray) -> Any:
+    del observation
+    if np.isfinite(spec.minimum).all() and np.isfinite(spec.maximum).all():
+      return random_action(spec, rng)
+    # gymnasium draws from unbounded spaces too, whose own actions those of the spec are.
+    return np.asarray(environment.gym_env.action_space.sample(), spec.dtype)
+
+  if roll_out.snapshot is None:
+    return act_randomly
+  snapshot, learned = roll_out.snapshot
+  _check_fits(environment, learned)
+  policy = make_acting_policy(learned, make_environment_spec(environment), snapshot.weights)
+  return with_random_actions(
+    lambda observation: policy.explore(observation[None], rng)[0], spec, _epsilon(roll_out), rng
+  )
+
+
+def _epsilon(roll_out: RollOut) -> float:
+  if roll_out.snapshot is None:
+    return 1.0
+  if roll_out.epsilon is not None:
+    return roll_out.epsilon
+  snapshot, learned = roll_out.snapshot
+  return epsilon_at(dataclasses.replace(learned, actor=roll_out.config.actor), 0, snapshot.learner_steps)
+
+
+def _check_fits(environment: EventEnvironment, learned: RunConfig) -> None:
+  other = make_event_environment(learned)
+  theirs, ours = _describe(other), _describe(environment)
+  other.close()
+  if theirs != ours:
+    raise UserError(
+      f"The policy was learned in {learned.environment.name!r}, which has {theirs}, but the config's world has {ours}: name a "
+      "policy of this world."
+    )
+
+
+def _describe(environment: EventEnvironment) -> str:
+  spec = make_environment_spec(environment)
+  discrete = isinstance(spec.actions, specs.DiscreteArray)
+  actions = f"{spec.actions.num_values} actions" if discrete else f"actions of the shape {spec.actions.shape}"
+  return f"observations of the shape {spec.observations.shape} and {actions}"
+
+
+def _heading(roll_out: RollOut, report: EventsReport) -> Text:
+  ended = f"{report.episodes:,} {'episode' if report.episodes == 1 else 'episodes'}"
+  how = "random actions"
+  if roll_out.snapshot is not None:
+    version = roll_out.snapshot[0].version
+    how = f"policy {version}, {_epsilon(roll_out):.0%} random actions"
+  return Text(f"{roll_out.config.name}: {report.steps:,} steps, {ended} ended, {how}", style="bold")
+
+
+def _percent(share: float | None) -> str:
+  if share is None:
+    return "-"
+  if 0 < share < 0.1:
+    return f"{100 * share:.2g}%"
+  return f"{share:.1%}" if 0.99 < share < 1 else f"{share:.0%}"
+
+
+def _grid(*columns: str) -> Table:
+  grid = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+  for index, column in enumerate(columns):
+    grid.add_column(column, justify="right" if index else "left", overflow="fold" if not index else "ellipsis")
+  return grid
+
+
+def _event_table(events: tuple[EventUse, ...]) -> Table:
+  grid = _grid(
+    "event", "table", "fired", "per step", "episodes", "steps back: half", "90 %", "most", "history", "reaches"
+  )
+  for event in events:
+    grid.add_row(
+      event.name,
+      event.table or "-",
+      f"{event.firings:,}",
+      format_number(event.per_step),
+      _percent(event.episode_share),
+      *(f"{count:,}" if count is not None else "-" for count in (event.back_median, event.back_90, event.back_most)),
+      f"{event.history:,}",
+      _percent(event.reaching),
+      style="" if event.firings else "yellow",
+    )
+  return grid
+
+
+def _table_table(tables: tuple[TableUse, ...]) -> Table:
+  grid = _grid("table", "share of a batch", "sent", "of all steps", "capacity", "filled", "drawn")
+  for table in tables:
+    grid.add_row(
+      table.name,
+      _percent(table.probability),
+      f"{table.sent:,}",
+      _percent(table.step_share),
+      f"{table.capacity:,}",
+      _percent(table.filled),
+      "-" if table.drawn is None else f"{format_number(table.drawn)} x",
+      style="" if table.sent else "yellow",
+    )
+  return grid

@@ -1,0 +1,121 @@
+"""A role's lifeline: it tells the server that the role lives, and ends the role when the server or the run is gone."""
+
+import contextlib
+import math
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from configs import ServerLost
+from replay_server.contract import layout
+from replay_server.contract.connection import Connection
+from replay_server.contract.messages import Heartbeat, encode
+from replay_server.contract.status import read_live_status
+
+PERIOD_SECONDS = 1.0
+# A role gives its server up after this long without an answer; with the roles' own grace it stays below 30 s.
+LOST_AFTER_SECONDS = 10.0
+
+
+class Lifeline:
+  """Two daemon threads beside a role's loop.
+
+  The watchdog asks the server for its info, the one call that reliably notices a dead server. The other thread sends
+  heartbeats and reads the run's status; it may hang when the server dies, which then is the watchdog's to notice.
+  """
+
+  def __init__(
+    self,
+    connection: Connection,
+    role: str,
+    name: str,
+    stop: threading.Event,
+    on_lost: Callable[[str], None],
+    metrics: Callable[[], Mapping[str, float]] = dict,
+    state: Callable[[], str] = lambda: "running",
+  ):
+    """Makes the lifeline; `start` or the `with` statement starts it.
+
+    Args:
+      connection: to the server.
+      role: "learner", "actor" or "evaluator".
+      name: of the process, unique in the run.
+      stop: set when the run has finished.
+      on_lost: called once, in the watchdog's thread, with a sentence when the server no longer answers.
+      metrics: what the heartbeats carry.
+      state: what the role does or waits for, for people.
+    """
+    self._connection = connection
+    self._role = role
+    self._name = name
+    self._stop = stop
+    self._on_lost = on_lost
+    self._metrics = metrics
+    self._state = state
+    self._closed = threading.Event()
+    self._beat_lock = threading.Lock()
+    self._writer = connection.writer()
+
+  def __enter__(self) -> "Lifeline":
+    self.start()
+    return self
+
+  def __exit__(self, *_: object) -> None:
+    self.close()
+
+  def start(self) -> None:
+    """Starts both threads."""
+    for target in (self._watch, self._live):
+      threading.Thread(target=target, name=f"lifeline-{target.__name__}", daemon=True).start()
+
+  def close(self) -> None:
+    """Sends the last heartbeat and ends the threads; does not raise when the server is gone."""
+    self._closed.set()
+    with contextlib.suppress(ServerLost):  # Then there is nobody left to tell.
+      self._beat(ended=True)
+
+  def _watch(self) -> None:
+    heard = time.monotonic()
+    while not self._closed.wait(PERIOD_SECONDS):
+      try:
+        self._connection.info()
+        heard = time.monotonic()
+      except ServerLost:
+        if time.monotonic() - heard > LOST_AFTER_SECONDS and not self._closed.is_set():
+          self._on_lost(
+            f"The replay server at {self._connection.address} has not answered for {LOST_AFTER_SECONDS:g} s, so "
+            f"{self._name} ends: start the server again (with its checkpoint) and then this role."
+          )
+          return
+
+  def _live(self) -> None:
+    while not self._closed.is_set():
+      try:
+        self._beat(ended=False)
+        self._follow_run()
+      except ServerLost:
+        pass  # The watchdog decides how long is too long.
+      self._closed.wait(PERIOD_SECONDS)
+
+  def _beat(self, ended: bool) -> None:
+    beat = Heartbeat(
+      name=self._name,
+      role=self._role,
+      host=socket.gethostname(),
+      pid=os.getpid(),
+      state="ended" if ended else self._state(),
+      ended=ended,
+      # JSON has no NaN, and a diverging learner is alive.
+      metrics={name: value for name, value in self._metrics().items() if math.isfinite(value)},
+    )
+    with self._beat_lock:
+      if self._closed.is_set() and not ended:
+        return  # After the last one, it would bring the role back to life.
+      self._writer.write(layout.HEARTBEATS, [encode(beat)], timeout_seconds=3.0)
+
+  def _follow_run(self) -> None:
+    status = read_live_status(self._connection)
+    if status is not None and status.finished:
+      self._stop.set()

@@ -1,0 +1,125 @@
+"""The policy table: the learner publishes its weights there and everyone else fetches them."""
+
+import dataclasses
+import pathlib
+import zipfile
+from collections.abc import Sequence
+
+import numpy as np
+from acme import core
+
+from configs import RunConfig, UserError, from_json, to_json
+from replay_server.contract import layout
+from replay_server.contract.connection import Connection
+
+
+@dataclasses.dataclass(frozen=True)
+class PolicySnapshot:
+  """One published policy.
+
+  Attributes:
+    version: 1, 2, ...; goes on over restarts of the learner.
+    learner_steps: gradient steps that it had learned for.
+    weights: float32 [P], the network's variables in the order of `networks.flatten_weights`.
+    priorities: what a new item of each table gets, in layout order; where it is empty 1.
+  """
+
+  version: int
+  learner_steps: int
+  weights: np.ndarray
+  priorities: tuple[float, ...] = ()
+
+
+class PolicyPublisher:
+  """Writes snapshots; the learner's."""
+
+  def __init__(self, connection: Connection):
+    self._writer = connection.writer(columns=len(layout.policy_signature()))
+
+  def publish(self, snapshot: PolicySnapshot) -> None:
+    """Replaces the published policy.
+
+    Raises:
+      ServerLost: the server did not confirm it.
+    """
+    # In the order of `layout.policy_signature`.
+    columns: list[np.ndarray] = [
+      np.asarray(snapshot.learner_steps, np.int64),
+      np.asarray(snapshot.priorities, np.float32),
+      np.asarray(snapshot.version, np.int64),
+      snapshot.weights,
+    ]
+    self._writer.write(layout.POLICY, columns)
+
+
+class PolicySource(core.VariableSource):
+  """Fetches the published policy when there is a new one.
+
+  Attributes:
+    environment_steps: of the run, as of the last fetch.
+  """
+
+  def __init__(self, connection: Connection, default_table: str):
+    """Makes a source that counts the run's steps in `default_table`."""
+    self.environment_steps = 0
+    self._connection = connection
+    self._default_table = default_table
+    self._publishes = -1
+    self._snapshot: PolicySnapshot | None = None
+
+  def fetch(self) -> PolicySnapshot | None:
+    """The latest policy; None where none was published yet.
+
+    Raises:
+      ServerLost: the server does not answer.
+    """
+    # Counting inserts takes a fraction of a millisecond; the weights are only sent when there are new ones.
+    tables = self._connection.info()
+    self.environment_steps = tables[self._default_table].rate_limiter_info.insert_stats.completed
+    publishes = tables[layout.POLICY].rate_limiter_info.insert_stats.completed
+    if publishes != self._publishes:
+      columns = self._connection.read(layout.POLICY, "fetching the policy")
+      if columns is not None:
+        learner_steps, priorities, version, weights = columns
+        self._snapshot = PolicySnapshot(int(version), int(learner_steps), weights, tuple(priorities.tolist()))
+        self._publishes = publishes
+    return self._snapshot
+
+  def get_variables(self, names: Sequence[str]) -> list[np.ndarray]:
+    """The latest weights, for Acme; `names` is not used, as a policy is one vector."""
+    del names
+    snapshot = self.fetch()
+    if snapshot is None:
+      raise ValueError("no policy was published yet")
+    return [snapshot.weights]
+
+
+def save_snapshot(path: pathlib.Path, snapshot: PolicySnapshot, config: RunConfig) -> None:
+  """Writes a policy and the config that says how to use it to an .npz file; readers see the old or the new one whole."""
+  path.parent.mkdir(parents=True, exist_ok=True)
+  partial = path.with_suffix(".partial.npz")
+  np.savez(
+    partial,
+    version=snapshot.version,
+    learner_steps=snapshot.learner_steps,
+    weights=snapshot.weights,
+    config=to_json(config),
+  )
+  partial.replace(path)
+
+
+def load_snapshot(path: pathlib.Path) -> tuple[PolicySnapshot, RunConfig]:
+  """What `save_snapshot` wrote.
+
+  Raises:
+    UserError: the file is not there or is not a policy.
+  """
+  try:
+    with path.open("rb") as file:
+      data = np.load(file)
+      snapshot = PolicySnapshot(int(data["version"]), int(data["learner_steps"]), data["weights"])
+      return snapshot, from_json(str(data["config"]))
+  except (OSError, EOFError, ValueError, LookupError, zipfile.BadZipFile) as error:
+    raise UserError(
+      f"{path} is not a policy file ({type(error).__name__}): name a run directory or one of its checkpoints/policy/*.npz."
+    ) from None

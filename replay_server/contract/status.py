@@ -1,0 +1,155 @@
+"""What the server process makes of everything it is told: the content of the `status` table, read by everyone."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Literal
+
+from configs import from_dict, to_json
+from replay_server.contract import layout
+from replay_server.contract.connection import Connection
+from replay_server.contract.messages import decode_text
+
+# Why a run is where it is: still going, done (two ways), or told to stop.
+Phase = Literal["running", "solved", "exhausted", "stopping"]
+
+
+@dataclasses.dataclass(frozen=True)
+class TableStatus:
+  """One table of transitions.
+
+  Attributes:
+    name: of the table.
+    size: transitions that it holds.
+    capacity: transitions that it can hold.
+    inserted: transitions inserted since the run began.
+    inserts_per_second: over the last seconds.
+    samples_per_second: over the last seconds.
+  """
+
+  name: str
+  size: int
+  capacity: int
+  inserted: int
+  inserts_per_second: float
+  samples_per_second: float
+
+
+@dataclasses.dataclass(frozen=True)
+class RoleStatus:
+  """One process of the run, by its last sign of life.
+
+  Attributes:
+    name: unique in the run, as "actor_0", "learner", or "actor_host_1234" for one that was attached.
+    role: "learner", "actor" or "evaluator".
+    host: its machine's name.
+    pid: its process id there.
+    state: what it is doing or waiting for, for people.
+    seconds_since_heartbeat: since it was last heard of.
+    alive: whether that is recent enough, and it has not ended.
+    ended: whether it said its last.
+  """
+
+  name: str
+  role: str
+  host: str
+  pid: int
+  state: str
+  seconds_since_heartbeat: float
+  alive: bool
+  ended: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+  """One evaluation of one policy version.
+
+  Attributes:
+    environment_steps: of the run when it came in.
+    gradient_steps: that the policy had learned for.
+    policy_version: that was evaluated.
+    mean_return: undiscounted, over its episodes.
+    mean_length: in steps.
+    solved: whether it counts towards the run's being solved.
+    seconds: since the run began.
+  """
+
+  environment_steps: int
+  gradient_steps: int
+  policy_version: int
+  mean_return: float
+  mean_length: float
+  solved: bool
+  seconds: float
+
+
+@dataclasses.dataclass(frozen=True)
+class RunStatus:
+  """The run as a whole.
+
+  Attributes:
+    run_id: names the run directory.
+    name: of the experiment.
+    phase: "running"; "solved" or "exhausted" (the budget) once it ends by itself; "stopping" when it was told to.
+    wall_seconds: since the run began, earlier parts of a resumed run included.
+    environment_steps: transitions in the default table since the run began.
+    environment_steps_budget: at which the run ends.
+    gradient_steps: of the learner.
+    policy_version: the latest that was published.
+    environment_steps_per_second: over the last seconds.
+    gradient_steps_per_second: over the last seconds.
+    episodes: training episodes that ended.
+    train_return: mean undiscounted return of the last 100 training episodes; None before the first.
+    train_length: their mean length in steps; None before the first.
+    evaluations: the latest (at most 500), oldest first.
+    solved_streak: the solved evaluations in a row up to now.
+    solved_evaluations: how many in a row end the run; 0 where it has no goal but its budget.
+    tables: of transitions, in layout order.
+    roles: everyone who was heard of.
+    learner: the learner's latest metrics, as "loss".
+  """
+
+  run_id: str
+  name: str
+  phase: Phase
+  wall_seconds: float
+  environment_steps: int
+  environment_steps_budget: int
+  gradient_steps: int
+  policy_version: int
+  environment_steps_per_second: float
+  gradient_steps_per_second: float
+  episodes: int
+  train_return: float | None
+  train_length: float | None
+  evaluations: tuple[Evaluation, ...]
+  solved_streak: int
+  solved_evaluations: int
+  tables: tuple[TableStatus, ...]
+  roles: tuple[RoleStatus, ...]
+  learner: Mapping[str, float]
+
+  @property
+  def finished(self) -> bool:
+    """Whether every role should end."""
+    return self.phase != "running"
+
+
+def parse_status(text: str) -> RunStatus:
+  """A `RunStatus` from the text of the status table."""
+  return from_dict(json.loads(text), RunStatus)
+
+
+def read_live_status(connection: Connection) -> RunStatus | None:
+  """What the status table of a running server says; None where nothing was written yet.
+
+  Raises:
+    ServerLost: the server does not answer.
+  """
+  columns = connection.read(layout.STATUS, "reading the run's status")
+  return None if columns is None else parse_status(decode_text(columns[0]))
+
+
+def status_json(status: RunStatus) -> str:
+  """A `RunStatus` as the text of the status table."""
+  return to_json(status)

@@ -1,0 +1,181 @@
+"""The server process's bookkeeping: heartbeats and summaries in, one `RunStatus` out."""
+
+import collections
+import dataclasses
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from configs import RunConfig
+from replay_server.contract.messages import EpisodeSummary, EvaluationSummary, Heartbeat
+from replay_server.contract.status import Evaluation, Phase, RoleStatus, RunStatus, TableStatus
+
+# A role is called dead when nothing was heard of it for this long; it beats once a second.
+DEAD_AFTER_SECONDS = 8.0
+# A dead role stays on the list for this long.
+FORGET_AFTER_SECONDS = 120.0
+_RATE_WINDOW_SECONDS = 5.0
+_RECENT_EPISODES = 100
+_MOST_EVALUATIONS = 500
+
+
+class Monitor:
+  """Keeps what a `RunStatus` is made from; has no clock and no connection of its own."""
+
+  def __init__(
+    self,
+    config: RunConfig,
+    run_id: str,
+    resumed: RunStatus | None = None,
+    clock: Callable[[], float] = time.monotonic,
+  ):
+    """Starts counting.
+
+    Args:
+      config: of the run.
+      run_id: of the run.
+      resumed: the last status of the run that goes on here, whose time, evaluations and counts go on.
+      clock: in seconds.
+    """
+    self._config = config
+    self._run_id = run_id
+    self._clock = clock
+    self._began = clock() - (resumed.wall_seconds if resumed else 0.0)
+    self._evaluations = list(resumed.evaluations) if resumed else []
+    self._streak = resumed.solved_streak if resumed else 0
+    self._episodes = resumed.episodes if resumed else 0
+    self._recent: collections.deque[EpisodeSummary] = collections.deque(maxlen=_RECENT_EPISODES)
+    self._beats: dict[str, tuple[float, Heartbeat]] = {}
+    self._learner: Mapping[str, float] = {}
+    if resumed:
+      counters = {"gradient_steps": resumed.gradient_steps, "policy_version": resumed.policy_version}
+      self._learner = {**resumed.learner, **counters}
+    self._history: collections.deque[tuple[float, dict[str, float]]] = collections.deque()
+    self._phase: Phase = "running"
+
+  def hear(self, beats: Iterable[Heartbeat]) -> None:
+    """Takes heartbeats in."""
+    for beat in beats:
+      self._beats[beat.name] = (self._clock(), beat)
+      if beat.role == "learner" and beat.metrics:
+        self._learner = beat.metrics
+
+  def count(self, summaries: Iterable[EpisodeSummary | EvaluationSummary], environment_steps: int) -> None:
+    """Takes summaries in, at the run's `environment_steps`."""
+    for summary in summaries:
+      if isinstance(summary, EpisodeSummary):
+        self._recent.append(summary)
+        self._episodes += 1
+      else:
+        self._evaluate(summary, environment_steps)
+
+  def _evaluate(self, summary: EvaluationSummary, environment_steps: int) -> None:
+    if self._phase == "solved":
+      return  # Of a policy of after the end, which nobody asked for any more.
+    if self._evaluations and self._evaluations[-1].policy_version == summary.policy_version:
+      return  # Only different policy versions count.
+    self._evaluations.append(
+      Evaluation(
+        environment_steps=environment_steps,
+        seconds=self._clock() - self._began,
+        **dataclasses.asdict(summary),
+      )
+    )
+    if self._phase == "running":  # What comes in after the end does not undo it.
+      self._streak = self._streak + 1 if summary.solved else 0
+      if self._is_solved():
+        self._phase = "solved"
+
+  def stop(self) -> None:
+    """The run was told to stop."""
+    if self._phase == "running":
+      self._phase = "stopping"
+
+  def roles_left(self) -> list[str]:
+    """Names of the roles that live and have not said their last."""
+    now = self._clock()
+    return [name for name, (heard, beat) in self._beats.items() if not beat.ended and now - heard < DEAD_AFTER_SECONDS]
+
+  def status(self, tables: Mapping[str, Any]) -> RunStatus:
+    """The run now.
+
+    Args:
+      tables: name -> Reverb's `TableInfo` message, from the server.
+    """
+    now = self._clock()
+    names = [table.name for table in self._config.replay.all_tables]
+    counts = {
+      f"{kind}/{name}": float(getattr(tables[name].rate_limiter_info, f"{kind}_stats").completed)
+      for name in names
+      for kind in ("insert", "sample")
+    }
+    environment_steps = int(counts[f"insert/{names[0]}"])
+    counts["gradient_steps"] = self._learner.get("gradient_steps", 0.0)
+    rates = self._rates(now, counts)
+    if self._phase == "running":
+      self._phase = self._decide(environment_steps)
+    recent = self._recent
+    return RunStatus(
+      run_id=self._run_id,
+      name=self._config.name,
+      phase=self._phase,
+      wall_seconds=now - self._began,
+      environment_steps=environment_steps,
+      environment_steps_budget=self._config.environment_steps,
+      gradient_steps=int(self._learner.get("gradient_steps", 0)),
+      policy_version=int(self._learner.get("policy_version", 0)),
+      environment_steps_per_second=rates[f"insert/{names[0]}"],
+      gradient_steps_per_second=rates["gradient_steps"],
+      episodes=self._episodes,
+      train_return=sum(episode.episode_return for episode in recent) / len(recent) if recent else None,
+      train_length=sum(episode.length for episode in recent) / len(recent) if recent else None,
+      evaluations=tuple(self._evaluations[-_MOST_EVALUATIONS:]),
+      solved_streak=self._streak,
+      solved_evaluations=self._config.evaluator.streak_to_solve,
+      tables=tuple(self._table(tables[name], counts, rates) for name in names),
+      roles=tuple(self._roles(now)),
+      learner={key: value for key, value in self._learner.items() if key not in ("gradient_steps", "policy_version")},
+    )
+
+  def _is_solved(self) -> bool:
+    return 0 < self._config.evaluator.streak_to_solve <= self._streak
+
+  def _decide(self, environment_steps: int) -> Phase:
+    if self._is_solved():
+      return "solved"
+    return "exhausted" if environment_steps >= self._config.environment_steps else "running"
+
+  def _rates(self, now: float, counts: dict[str, float]) -> dict[str, float]:
+    self._history.append((now, counts))
+    while len(self._history) > 2 and now - self._history[1][0] >= _RATE_WINDOW_SECONDS:
+      self._history.popleft()
+    then, before = self._history[0]
+    seconds = now - then
+    return {key: max(0.0, value - before[key]) / seconds if seconds else 0.0 for key, value in counts.items()}
+
+  def _table(self, info: Any, counts: Mapping[str, float], rates: Mapping[str, float]) -> TableStatus:
+    return TableStatus(
+      name=info.name,
+      size=info.current_size,
+      capacity=info.max_size,
+      inserted=int(counts[f"insert/{info.name}"]),
+      inserts_per_second=rates[f"insert/{info.name}"],
+      samples_per_second=rates[f"sample/{info.name}"],
+    )
+
+  def _roles(self, now: float) -> Iterable[RoleStatus]:
+    for name, (heard, beat) in sorted(self._beats.items()):
+      silent = now - heard
+      # Whoever said good-bye leaves the list when the next one beats; whoever fell silent stays for people to see.
+      if silent > FORGET_AFTER_SECONDS or (beat.ended and silent > DEAD_AFTER_SECONDS):
+        continue
+      yield RoleStatus(
+        name=name,
+        role=beat.role,
+        host=beat.host,
+        pid=beat.pid,
+        state=beat.state,
+        seconds_since_heartbeat=silent,
+        alive=not beat.ended and silent < DEAD_AFTER_SECONDS,
+        ended=beat.ended,
+      )

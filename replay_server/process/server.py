@@ -1,0 +1,216 @@
+"""The replay server: a Reverb server with this project's tables, its checkpoints and its manifest."""
+
+import datetime as dt
+import errno
+import pathlib
+import re
+import shutil
+import socket
+import time
+
+import reverb
+from reverb.platform.checkpointers_lib import DefaultCheckpointer
+
+from configs import RunConfig, UserError
+from configs.files import FileLock
+from replay_server.contract import layout
+from replay_server.contract.codec import RowCodec
+from replay_server.contract.connection import Connection
+from replay_server.contract.manifest import Manifest, read_manifest, write_manifest
+
+CHECKPOINT_TIMEOUT_SECONDS = 300.0
+
+# Reverb writes this file into a checkpoint when all else is there.
+_DONE_FILE = "DONE"
+# A checkpoint's folder is named for when it was written, in local time; nothing else is ever removed or renamed.
+_CHECKPOINT_NAME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d.*")
+
+
+class CheckpointFailed(RuntimeError):
+  """The tables were not checkpointed; the message says why."""
+
+
+class ReplayServer:
+  """A running server; `stop` or the `with` statement ends it.
+
+  Attributes:
+    address: "host:port" for this machine.
+    connection: to itself.
+    manifest: of the run, as it stands in the run table.
+    restored: whether the tables came from a checkpoint.
+  """
+
+  def __init__(
+    self,
+    config: RunConfig,
+    codec: RowCodec,
+    run_id: str,
+    checkpoint_dir: pathlib.Path,
+    port: int = 0,
+    inline: bool = False,
+  ):
+    """Starts the server, from the checkpoint in `checkpoint_dir` if there is one.
+
+    Args:
+      config: of the run.
+      codec: of its rows.
+      run_id: of the run.
+      checkpoint_dir: of this run's tables and of nothing else; made where it does not exist.
+      port: to listen on; 0 takes a free one.
+      inline: an inline run counts samples per insert for itself.
+
+    Raises:
+      UserError: the port is in use, another process serves this run, or the checkpoint is another run's or does not fit the
+        tables.
+    """
+    check_port(port)
+    checkpoint_dir.mkdir(parents=True, exist_ok=True)
+    # Beside the directory, which is Reverb's own: two servers would remove each other's checkpoints.
+    self._lock = FileLock(
+      checkpoint_dir.with_name(f"{checkpoint_dir.name}.lock"),
+      f"Another process serves the run of {checkpoint_dir}: wait for its end, or use its address.",
+    )
+    try:
+      self._start(config, codec, run_id, checkpoint_dir, port, inline)
+    except BaseException:
+      self._lock.release()
+      raise
+
+  def _start(
+    self, config: RunConfig, codec: RowCodec, run_id: str, checkpoint_dir: pathlib.Path, port: int, inline: bool
+  ) -> None:
+    self._checkpoint_dir = checkpoint_dir
+    self.restored = has_checkpoint(checkpoint_dir)
+    self.manifest = Manifest(run_id=run_id, config=config, codec=codec, inline=inline)
+    tables = layout.make_tables(config, codec, limit_samples=not inline)
+    try:
+      # Without a checkpointer of its own every server would make a temporary directory for one.
+      self._server = reverb.Server(tables, port=port or None, checkpointer=DefaultCheckpointer(str(checkpoint_dir)))
+    except (RuntimeError, ValueError) as error:
+      reason = str(error).splitlines()[0]
+      raise UserError(
+        f"The replay server cannot start ({reason}): if this run's tables were changed, give it a new run directory."
+      ) from None
+    self.address = f"localhost:{self._server.port}"
+    self.connection = Connection(self.address)
+    try:
+      self._settle_manifest()
+      # Not before the checkpoint is known to be this run's: another's is left as it is.
+      tidy_checkpoints(checkpoint_dir)
+    except BaseException:
+      self.stop()
+      raise
+
+  def _settle_manifest(self) -> None:
+    found = read_manifest(self.connection)
+    if found is None:
+      write_manifest(self.connection, self.manifest)
+      return
+    if found.run_id != self.manifest.run_id:
+      raise UserError(
+        f"The checkpoint belongs to run {found.run_id}, not to {self.manifest.run_id}: resume that run, or name another "
+        "directory. Nothing of it was changed."
+      )
+    found.check_codec(self.manifest.codec)
+    difference = layout.first_difference(
+      *(layout.table_shapes(each.config, limit_samples=not each.inline) for each in (found, self.manifest))
+    )
+    if difference:
+      raise UserError(
+        f"The checkpoint's {difference}: Reverb keeps tables as they were checkpointed, so resume with what the run had, "
+        "or start a new run. Nothing of it was changed."
+      )
+    if found != self.manifest:  # A resumed run may have, say, a longer budget.
+      write_manifest(self.connection, self.manifest)
+
+  def __enter__(self) -> "ReplayServer":
+    return self
+
+  def __exit__(self, *_: object) -> None:
+    self.stop()
+
+  def checkpoint(self) -> float:
+    """Writes the tables to the checkpoint directory; returns the seconds it took.
+
+    Raises:
+      CheckpointFailed: it could not be written.
+      ServerLost: it did not finish in time.
+    """
+    began = time.monotonic()
+    try:
+      tidy_checkpoints(self._checkpoint_dir)
+      path = self.connection.call(
+        self.connection.client.checkpoint, "checkpointing the tables", CHECKPOINT_TIMEOUT_SECONDS
+      )
+    except (OSError, RuntimeError) as error:
+      reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+      raise CheckpointFailed(
+        f"The tables could not be checkpointed to {self._checkpoint_dir} ({reason}): see whether the disk is full and the "
+        "directory can be written."
+      ) from None
+    if not (pathlib.Path(path) / _DONE_FILE).is_file():
+      raise CheckpointFailed(
+        f"The checkpoint {path} was removed as soon as it was written, as another one's name sorts after it: move what else "
+        f"lies in {self._checkpoint_dir} elsewhere."
+      )
+    return time.monotonic() - began
+
+  def stop(self) -> None:
+    """Ends the server; what is in its tables and not in a checkpoint is gone."""
+    self.connection.close()
+    self._server.stop()
+    self._lock.release()
+
+
+def has_checkpoint(directory: pathlib.Path) -> bool:
+  """Whether there is a whole checkpoint of tables in `directory`; one that was cut off is none."""
+  return bool(_checkpoints(directory))
+
+
+def _checkpoints(directory: pathlib.Path) -> list[pathlib.Path]:
+  return sorted(done.parent for done in directory.glob(f"*/{_DONE_FILE}"))
+
+
+def tidy_checkpoints(directory: pathlib.Path) -> None:
+  """Makes sure that the next checkpoint in `directory` becomes the last one.
+
+  Reverb keeps and loads the one whose name is the greatest. A folder that was cut off would push a whole checkpoint out, and
+  where the clock was set back an older checkpoint would outlive every new one: it is renamed, to just before now.
+  """
+  for folder in directory.iterdir():
+    if _CHECKPOINT_NAME.fullmatch(folder.name) and folder.is_dir() and not (folder / _DONE_FILE).exists():
+      shutil.rmtree(folder)
+  now = dt.datetime.now().astimezone()
+  future = [
+    folder
+    for folder in _checkpoints(directory)
+    if _CHECKPOINT_NAME.fullmatch(folder.name) and folder.name >= _name(now)
+  ]
+  for index, folder in enumerate(future):
+    folder.rename(directory / _name(now - dt.timedelta(microseconds=len(future) - index)))
+
+
+def _name(time_of: dt.datetime) -> str:
+  return time_of.isoformat(timespec="microseconds")
+
+
+def check_port(port: int) -> None:
+  """Refuses a port that is taken.
+
+  Raises:
+    UserError: somebody listens on `port`.
+  """
+  if not 0 <= port < 65_536:
+    raise UserError(f"The port {port} does not exist: use one from 1 to 65535, or 0 for a free one.")
+  if not port:
+    return
+  # Reverb would share the port with whoever has it, and clients would reach one or the other.
+  try:
+    with socket.create_server(("", port)):
+      return
+  except OSError as error:
+    if error.errno == errno.EADDRINUSE:
+      sentence = f"Port {port} is in use: end what listens there, or choose another with --port."
+    else:
+      sentence = f"Port {port} cannot be listened on ({error.strerror}): choose another with --port."
+    raise UserError(sentence) from None

@@ -1,0 +1,118 @@
+"""Calls on a server that is there, that is not, and that dies."""
+
+import pathlib
+import threading
+import time
+
+import portpicker
+import pytest
+
+from configs import ServerLost, Stopped, UserError
+from replay_server.contract import layout
+from replay_server.contract.connection import Connection, ItemWriter
+from replay_server.contract.messages import decode_text, encode_text
+from tests.served import served
+from tests.serving import make_config, serving
+
+
+@pytest.mark.parametrize("address", ["", "localhost", "localhost:", ":80", "host:port", "host:0", "host:65536", "h:-1"])
+def test_a_bad_address_is_one_sentence(address: str) -> None:
+  with pytest.raises(UserError, match="write host:port"):
+    Connection(address)
+
+
+def test_where_no_server_is_the_wait_ends_with_a_sentence_in_time() -> None:
+  connection = Connection(f"localhost:{portpicker.pick_unused_port()}")
+  began = time.monotonic()
+  with pytest.raises(UserError, match="No replay server answers"):
+    connection.wait_until_up(0.1)
+  assert time.monotonic() - began < 6
+  stop = threading.Event()
+  stop.set()
+  with pytest.raises(Stopped):
+    connection.wait_until_up(60, stop)
+
+
+def test_an_item_comes_back_as_it_was_written_and_the_latest_wins(tmp_path: pathlib.Path) -> None:
+  with serving(make_config(), tmp_path, inline=True) as server:
+    connection = Connection(server.address)
+    connection.wait_until_up(5)
+    writer = connection.writer()
+    for text in ("one", "zwei äöü"):
+      writer.write(layout.STATUS, [encode_text(text)])
+    for _ in range(2):  # Reading does not take it away.
+      columns = connection.read(layout.STATUS, "test")
+      assert columns is not None
+      assert decode_text(columns[0]) == "zwei äöü"
+    connection.close()
+
+
+def test_an_empty_table_reads_as_none_and_a_table_that_is_not_there_is_one_sentence(tmp_path: pathlib.Path) -> None:
+  with serving(make_config(), tmp_path, inline=True) as server:
+    assert server.connection.read(layout.POLICY, "test") is None
+    assert server.connection.read_many(layout.HEARTBEATS, 5, "test") == []
+    with pytest.raises(UserError, match="has no table 'nobody'"):
+      server.connection.read("nobody", "test")
+
+
+def test_messages_are_read_once_in_their_order(tmp_path: pathlib.Path) -> None:
+  with serving(make_config(), tmp_path, inline=True) as server:
+    connection, writer = server.connection, server.connection.writer()
+    for number in range(7):
+      writer.write(layout.HEARTBEATS, [encode_text(str(number))])
+    parts = [connection.read_many(layout.HEARTBEATS, 4, "test") for _ in range(3)]
+    assert [[decode_text(columns[0]) for columns in part] for part in parts] == [list("0123"), list("456"), []]
+
+
+def test_a_call_that_fails_raises_what_it_raised_and_calls_at_once_leave_no_threads_behind(
+  tmp_path: pathlib.Path,
+) -> None:
+  connection = Connection("localhost:1")
+  with pytest.raises(ZeroDivisionError):
+    connection.call(lambda: 1 // 0, "dividing")
+  before = threading.active_count()
+  for _ in range(20):
+    callers = [threading.Thread(target=connection.call, args=(lambda: time.sleep(0.002), "test")) for _ in range(3)]
+    for caller in callers:
+      caller.start()
+    for caller in callers:
+      caller.join()
+  assert threading.active_count() - before <= 3
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Connection, ItemWriter]:
+  """A connection and a writer, used before, to a server that was killed."""
+  folder = tmp_path_factory.mktemp("killed")
+  with served(folder) as (address, kill):
+    connection = Connection(address)
+    writer = connection.writer()
+    writer.write(layout.STATUS, [encode_text("alive")])
+    assert connection.info()[layout.STATUS].current_size == 1
+    kill()
+  return connection, writer
+
+
+def test_the_info_of_a_killed_server_fails_fast(killed: tuple[Connection, ItemWriter]) -> None:
+  began = time.monotonic()
+  with pytest.raises(ServerLost, match="does not answer"):
+    killed[0].info()
+  assert time.monotonic() - began < 5
+
+
+def test_a_call_that_hangs_on_a_killed_server_is_given_up_and_the_next_one_is_not_held_up(
+  killed: tuple[Connection, ItemWriter],
+) -> None:
+  connection, _ = killed
+  began = time.monotonic()
+  with pytest.raises(ServerLost, match=r"within 0\.5 s \(looking\)"):
+    connection.call(lambda: list(connection.client.sample(layout.STATUS)), "looking", 0.5)
+  assert connection.call(lambda: 7, "computing", 5) == 7
+  assert time.monotonic() - began < 5
+
+
+def test_a_write_to_a_killed_server_is_given_up(killed: tuple[Connection, ItemWriter]) -> None:
+  began = time.monotonic()
+  with pytest.raises(ServerLost, match="did not confirm an item for table 'status'"):
+    killed[1].write(layout.STATUS, [encode_text("dead")], 0.5)
+  assert time.monotonic() - began < 5

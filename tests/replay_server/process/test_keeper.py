@@ -1,0 +1,267 @@
+"""What the keeper writes, and how it sees everyone off."""
+
+import contextlib
+import errno
+import json
+import pathlib
+import threading
+import time
+
+import pytest
+
+from configs import ServerLost, UserError
+from replay_server.contract import layout
+from replay_server.contract.messages import EpisodeSummary, EvaluationSummary, Heartbeat, encode
+from replay_server.contract.status import RunStatus, read_live_status
+from replay_server.process import keeper as keeper_module
+from replay_server.process.keeper import Keeper, read_status
+from replay_server.process.recorder import METRICS_FILE, read_metrics
+from replay_server.process.server import ReplayServer, has_checkpoint
+from tests.serving import adding, make_config, run_episode, serving, size_of, wait_for
+
+CONFIG = make_config({"goal": 20}, [("goal", 5)], capacity=30, environment_steps=200)
+
+
+@pytest.fixture(autouse=True)
+def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
+  monkeypatch.setattr(keeper_module, "TICK_SECONDS", 0.05)
+  monkeypatch.setattr(keeper_module, "GOODBYE_SECONDS", 1.0)
+
+
+def _beat(ended: bool = False) -> Heartbeat:
+  return Heartbeat(
+    "learner",
+    "learner",
+    "box",
+    7,
+    "ended" if ended else "running",
+    ended,
+    {"gradient_steps": 5.0, "policy_version": 2.0},
+  )
+
+
+def _keeping(server: ReplayServer, run_dir: pathlib.Path) -> contextlib.closing[Keeper]:
+  return contextlib.closing(Keeper(server, run_dir))
+
+
+def _published(server: ReplayServer) -> RunStatus:
+  status = read_live_status(server.connection)
+  assert status is not None
+  return status
+
+
+def test_a_tick_reads_what_roles_sent_and_writes_the_status_everywhere(tmp_path: pathlib.Path) -> None:
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    with adding(server) as (adder, _):
+      run_episode(adder, 40, {39: 1})
+    writer = server.connection.writer()
+    writer.write(layout.HEARTBEATS, [encode(_beat())])
+    writer.write(layout.EPISODES, [encode(EpisodeSummary("actor_0", -1.5, 40, 1, 2))])
+    writer.write(layout.EPISODES, [encode(EvaluationSummary(2, 5, 0.5, 20.0, False))])
+    status = keeper.tick()
+    assert _published(server) == read_status(tmp_path) == status
+    assert size_of(server.connection, layout.HEARTBEATS) == size_of(server.connection, layout.EPISODES) == 0
+    again = keeper.tick()
+    assert (again.episodes, len(again.evaluations)) == (1, 1)  # Nothing is counted twice.
+  assert (status.environment_steps, status.gradient_steps, status.policy_version) == (40, 5, 2)
+  assert (status.episodes, status.train_return, status.evaluations[0].environment_steps) == (1, -1.5, 40)
+  assert [role.name for role in status.roles] == ["learner"]
+  assert [(table.name, table.size) for table in status.tables] == [("default", 30), ("goal", 5)]
+  rows = read_metrics(tmp_path / METRICS_FILE)
+  assert [row["eval_return"] for row in rows if row["eval_return"] is not None] == [0.5]
+
+
+def test_beats_of_this_process_need_no_table(tmp_path: pathlib.Path) -> None:
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    status = keeper.tick([_beat()])
+  assert status.gradient_steps == 5
+
+
+def test_finish_waits_for_the_last_words_of_everyone_and_writes_a_checkpoint(tmp_path: pathlib.Path) -> None:
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    keeper.tick([_beat()])
+    writer = server.connection.writer()
+
+    def leave() -> None:
+      writer.write(layout.EPISODES, [encode(EvaluationSummary(2, 5, 0.5, 20.0, False))])
+      writer.write(layout.HEARTBEATS, [encode(_beat(ended=True))])
+
+    threading.Timer(0.3, leave).start()
+    began = time.monotonic()
+    status = keeper.finish()
+    assert 0.25 < time.monotonic() - began < 10
+    assert status.phase == "stopping"
+    assert len(status.evaluations) == 1
+    assert [role.state for role in status.roles] == ["ended"]
+    assert list((tmp_path / "checkpoint").iterdir())
+
+
+def test_finish_does_not_wait_for_ever(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+  monkeypatch.setattr(keeper_module, "GOODBYE_SECONDS", 0.2)
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    keeper.tick([_beat()])
+    status = keeper.finish()
+  assert status.roles[0].alive
+  assert list((tmp_path / "checkpoint").iterdir())
+
+
+def test_run_ends_at_the_budget_and_tells_the_roles(tmp_path: pathlib.Path) -> None:
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    statuses: list[RunStatus] = []
+    thread = threading.Thread(target=lambda: statuses.append(keeper.run(threading.Event())))
+    thread.start()
+    with adding(server) as (adder, _):
+      run_episode(adder, 199)
+      time.sleep(0.3)
+      assert thread.is_alive()
+      run_episode(adder, 1)
+    thread.join(10)
+    (status,) = statuses
+    assert status.phase == "exhausted"
+    assert _published(server).finished
+  assert read_status(tmp_path) == status
+
+
+def test_run_ends_when_told_and_checkpoints_by_the_clock_meanwhile(tmp_path: pathlib.Path) -> None:
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    keeper._checkpoint_period = 0.1
+    stop = threading.Event()
+    statuses: list[RunStatus] = []
+    thread = threading.Thread(target=lambda: statuses.append(keeper.run(stop)))
+    thread.start()
+    wait_for(lambda: list((tmp_path / "checkpoint").iterdir()))
+    stop.set()
+    thread.join(10)
+  assert statuses[0].phase == "stopping"
+
+
+def _full(*_: object) -> None:
+  raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_is_told_once_and_the_server_goes_on_until_there_is_room(
+  tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    keeper.tick()
+    with monkeypatch.context() as patch:
+      patch.setattr(keeper_module, "replace_text", _full)
+      with adding(server) as (adder, _):
+        run_episode(adder, 40)
+      for _ in range(3):
+        assert keeper.tick().environment_steps == 40
+      assert _published(server).environment_steps == 40  # Roles are told as ever.
+    assert capsys.readouterr().out.count("are not written ([Errno 28] No space left on device)") == 1
+    status = keeper.tick()
+    assert "written again" in capsys.readouterr().out
+  assert read_status(tmp_path) == status
+  assert read_metrics(tmp_path / METRICS_FILE)[-1]["environment_steps"] == 40
+
+
+def test_a_log_on_the_full_disk_ends_nothing(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    for name in ("replace_text", "print"):
+      monkeypatch.setattr(keeper_module, name, lambda *_, **__: _full(), raising=False)
+    assert keeper.finish().phase == "stopping"
+    assert has_checkpoint(tmp_path / "checkpoint")
+
+
+def test_a_checkpoint_that_fails_is_told_and_tried_again(
+  tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+  monkeypatch.setattr(keeper_module, "RETRY_CHECKPOINT_SECONDS", 0.1)
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    keeper._checkpointed = -1e9
+    client, calls = server.connection.client, []
+
+    def checkpoint() -> str:
+      calls.append(True)
+      if len(calls) < 3:
+        raise RuntimeError("No space left\nand more")
+      return str(type(client).checkpoint(client))
+
+    monkeypatch.setattr(client, "checkpoint", checkpoint)
+    stop = threading.Event()
+    thread = threading.Thread(target=keeper.run, args=(stop,))
+    thread.start()
+    wait_for(lambda: has_checkpoint(tmp_path / "checkpoint"))
+    stop.set()
+    thread.join(10)
+    assert not thread.is_alive()
+  said = capsys.readouterr().out
+  assert said.count("could not be checkpointed") == said.count("The checkpoints are written again.") == 1
+  assert "(No space left)" in said
+
+
+def test_a_last_checkpoint_that_fails_holds_up_nothing(
+  tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    monkeypatch.setattr(server.connection.client, "checkpoint", _full)
+    assert keeper.finish().phase == "stopping"
+  assert "No space left on device" in capsys.readouterr().out
+
+
+def test_a_server_that_is_slow_to_answer_is_borne_for_as_long_as_roles_bear_it(
+  tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+  monkeypatch.setattr(keeper_module, "LOST_AFTER_SECONDS", 1.0)
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    info, slow_until = server.connection.info, [time.monotonic() + 0.5]
+
+    def slow() -> object:
+      if time.monotonic() < slow_until[0]:
+        raise ServerLost("It does not answer.")
+      return info()
+
+    monkeypatch.setattr(server.connection, "info", slow)
+    raised: list[BaseException] = []
+
+    def run() -> None:
+      try:
+        keeper.run(threading.Event())
+      except ServerLost as error:
+        raised.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    wait_for(lambda: (tmp_path / "status.json").is_file())
+    assert capsys.readouterr().out.count("does not answer") == 1
+    time.sleep(0.6)
+    assert not raised
+    slow_until[0] = float("inf")
+    began = time.monotonic()
+    thread.join(10)
+    assert len(raised) == 1
+    assert time.monotonic() - began > 0.9
+
+
+def test_a_keeper_goes_on_from_the_status_it_finds(tmp_path: pathlib.Path) -> None:
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    server.connection.writer().write(layout.EPISODES, [encode(EpisodeSummary("actor_0", 1.0, 9, 0, 1))])
+    keeper.tick([_beat()])
+    before = keeper.finish([_beat(ended=True)])
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    status = keeper.tick()
+  assert (status.episodes, status.gradient_steps, status.phase) == (1, 5, "running")
+  assert status.wall_seconds >= before.wall_seconds
+
+
+@pytest.mark.parametrize("text", ["", "{", "{}", json.dumps({"run_id": 3})])
+def test_a_status_that_cannot_be_read_is_one_sentence(tmp_path: pathlib.Path, text: str) -> None:
+  assert read_status(tmp_path) is None
+  (tmp_path / "status.json").write_text(text)
+  with pytest.raises(UserError, match=r"status\.json cannot be read"):
+    read_status(tmp_path)
+
+
+def test_who_joins_a_resumed_server_early_is_not_told_that_the_run_has_ended(tmp_path: pathlib.Path) -> None:
+  with serving(CONFIG, tmp_path) as server, _keeping(server, tmp_path) as keeper:
+    assert keeper.finish().finished
+    assert _published(server).finished  # For who is late to leave.
+  with serving(CONFIG, tmp_path) as server:
+    assert server.restored
+    assert read_live_status(server.connection) is None
+    with _keeping(server, tmp_path) as keeper:
+      keeper.tick()
+    assert not _published(server).finished

@@ -1,0 +1,68 @@
+"""What tables will take, and runs that do not fit."""
+
+import pathlib
+
+import pytest
+
+from configs import UserError
+from replay_server.contract.layout import make_row_codec
+from replay_server.process import memory
+from tests.serving import CODEC, make_config, make_spec
+
+
+def test_the_estimate_grows_with_every_tables_capacity_and_with_the_row() -> None:
+  small = memory.estimate_bytes(make_config({"goal": 100}, [("goal", 5)], capacity=100), CODEC)
+  assert small >= 200 * 4 * CODEC.width
+  assert memory.estimate_bytes(make_config({"goal": 100}, [("goal", 5)], capacity=300), CODEC) == 2 * small
+  assert memory.estimate_bytes(make_config({"goal": 300}, [("goal", 5)], capacity=100), CODEC) == 2 * small
+  wide = make_row_codec(make_spec((1_003,)))
+  more = memory.estimate_bytes(make_config({"goal": 100}, [("goal", 5)], capacity=100), wide) - small
+  assert more == 200 * 2 * 1_000 * 4  # Observation and next observation.
+
+
+def test_a_run_that_fits_is_told_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+  monkeypatch.setattr(memory, "available_bytes", lambda: 10**9)
+  config = make_config(capacity=1_000)
+  needed = memory.format_bytes(memory.estimate_bytes(config, CODEC))
+  sentence = memory.check_memory(config, CODEC)
+  assert needed in sentence
+  assert "1 GB are free" in sentence
+
+
+def test_a_run_that_cannot_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+  config = make_config(capacity=1_000)
+  needed = memory.estimate_bytes(config, CODEC)
+  monkeypatch.setattr(memory, "available_bytes", lambda: needed)
+  memory.check_memory(config, CODEC)
+  monkeypatch.setattr(memory, "available_bytes", lambda: needed - 1)
+  with pytest.raises(UserError, match=r"lower replay\.capacity"):
+    memory.check_memory(config, CODEC)
+
+
+def test_a_containers_limit_counts_and_no_limit_does_not(
+  tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+  limit = tmp_path / "memory.max"
+  monkeypatch.setattr(memory, "_CGROUP_LIMITS", (str(tmp_path / "missing"), str(limit)))
+  limit.write_text("max\n")
+  machine = memory.available_bytes()
+  assert machine > 12_345
+  limit.write_text("12345\n")
+  assert memory.available_bytes() == 12_345
+
+
+@pytest.mark.parametrize(
+  ("count", "text"),
+  [
+    (0, "0 B"),
+    (999, "999 B"),
+    (1_000, "1 kB"),
+    (12_345, "12.3 kB"),
+    (999_400, "999 kB"),
+    (999_700, "1 MB"),
+    (5 * 10**9, "5 GB"),
+    (2 * 10**12, "2 TB"),
+  ],
+)
+def test_bytes_are_written_for_people(count: int, text: str) -> None:
+  assert memory.format_bytes(count) == text

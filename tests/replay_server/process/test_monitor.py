@@ -1,0 +1,213 @@
+"""The server's bookkeeping, with a clock of the test's."""
+
+import dataclasses
+from types import SimpleNamespace
+
+import pytest
+
+from configs import EvaluatorConfig, RunConfig
+from replay_server.contract.messages import EpisodeSummary, EvaluationSummary, Heartbeat
+from replay_server.contract.status import RunStatus, parse_status, status_json
+from replay_server.process.monitor import DEAD_AFTER_SECONDS, FORGET_AFTER_SECONDS, Monitor
+from tests.serving import make_config
+
+
+class _Clock:
+  def __init__(self) -> None:
+    self.now = 1_000.0
+
+  def __call__(self) -> float:
+    return self.now
+
+
+@pytest.fixture
+def clock() -> _Clock:
+  return _Clock()
+
+
+def _config(**evaluator: object) -> RunConfig:
+  config = make_config({"goal": 50}, [("goal", 5)], capacity=100)
+  return dataclasses.replace(
+    config,
+    environment_steps=1_000,
+    evaluator=EvaluatorConfig(**{"solved_return": 1.0, "solved_evaluations": 3, **evaluator}),  # type: ignore[arg-type]
+  )
+
+
+def _tables(inserted: int = 0, sampled: int = 0) -> dict[str, SimpleNamespace]:
+  def table(name: str, inserted: int, capacity: int) -> SimpleNamespace:
+    limiter = SimpleNamespace(
+      insert_stats=SimpleNamespace(completed=inserted), sample_stats=SimpleNamespace(completed=sampled)
+    )
+    return SimpleNamespace(
+      name=name, current_size=min(inserted, capacity), max_size=capacity, rate_limiter_info=limiter
+    )
+
+  return {"default": table("default", inserted, 100), "goal": table("goal", inserted // 10, 50)}
+
+
+def _evaluation(version: int, solved: bool = True) -> EvaluationSummary:
+  return EvaluationSummary(version, 10 * version, 1.5 if solved else -1.0, 20.0, solved)
+
+
+def _episode(episode_return: float, length: int = 10) -> EpisodeSummary:
+  return EpisodeSummary("actor_0", episode_return, length, 0, 1)
+
+
+def _beat(name: str = "actor_0", role: str = "actor", ended: bool = False, **metrics: float) -> Heartbeat:
+  return Heartbeat(name, role, "box", 7, "ended" if ended else "running", ended, metrics)
+
+
+def test_a_run_with_a_goal_that_need_not_end_it_goes_on_to_its_budget(clock: _Clock) -> None:
+  monitor = Monitor(_config(solved_evaluations=0), "run", clock=clock)
+  assert monitor.status(_tables(10)).phase == "running"
+  monitor.count([_evaluation(version) for version in range(1, 9)], environment_steps=20)
+  status = monitor.status(_tables(20))
+  assert (status.phase, status.solved_streak, status.solved_evaluations) == ("running", 8, 0)
+  assert monitor.status(_tables(1_000)).phase == "exhausted"
+
+
+def test_a_run_is_solved_by_enough_solved_evaluations_in_a_row(clock: _Clock) -> None:
+  monitor = Monitor(_config(), "id", clock=clock)
+  monitor.count([_evaluation(1), _evaluation(2), _evaluation(3, solved=False), _evaluation(4), _evaluation(5)], 10)
+  status = monitor.status(_tables())
+  assert (status.phase, status.solved_streak, status.solved_evaluations) == ("running", 2, 3)
+  assert not status.finished
+  # What comes in afterwards, at once or later, does not change how the run ended.
+  monitor.count([_evaluation(6), _evaluation(7, solved=False)], 20)
+  status = monitor.status(_tables())
+  assert (status.phase, status.solved_streak, status.finished) == ("solved", 3, True)
+  monitor.count([_evaluation(8, solved=False)], 30)
+  monitor.stop()
+  status = monitor.status(_tables(5_000))
+  assert (status.phase, status.evaluations[-1].policy_version) == ("solved", 6)
+
+
+def test_only_different_policy_versions_count(clock: _Clock) -> None:
+  monitor = Monitor(_config(), "id", clock=clock)
+  monitor.count([_evaluation(1)] * 5 + [_evaluation(2)], 10)
+  status = monitor.status(_tables())
+  assert (status.phase, status.solved_streak) == ("running", 2)
+  assert [evaluation.policy_version for evaluation in status.evaluations] == [1, 2]
+
+
+def test_without_a_goal_evaluations_do_not_end_a_run(clock: _Clock) -> None:
+  monitor = Monitor(_config(solved_return=None), "id", clock=clock)
+  monitor.count([_evaluation(version) for version in range(1, 9)], 10)
+  status = monitor.status(_tables())
+  assert (status.phase, status.solved_evaluations) == ("running", 0)
+
+
+def test_a_run_is_exhausted_at_its_budget_and_stopping_when_told(clock: _Clock) -> None:
+  monitor = Monitor(_config(), "id", clock=clock)
+  assert monitor.status(_tables(999)).phase == "running"
+  assert monitor.status(_tables(1_000)).phase == "exhausted"
+  monitor = Monitor(_config(), "id", clock=clock)
+  monitor.stop()
+  assert monitor.status(_tables(1_000)).phase == "stopping"
+
+
+def test_an_evaluation_is_stamped_with_when_it_came(clock: _Clock) -> None:
+  monitor = Monitor(_config(), "id", clock=clock)
+  clock.now += 12.5
+  monitor.count([_evaluation(3)], 450)
+  (evaluation,) = monitor.status(_tables(460)).evaluations
+  assert (evaluation.environment_steps, evaluation.seconds, evaluation.gradient_steps) == (450, 12.5, 30)
+
+
+def test_a_silent_role_is_dead_then_forgotten_and_not_waited_for(clock: _Clock) -> None:
+  monitor = Monitor(_config(), "id", clock=clock)
+  monitor.hear([_beat("actor_0"), _beat("actor_1")])
+  clock.now += DEAD_AFTER_SECONDS - 1
+  monitor.hear([_beat("actor_1")])
+  assert monitor.roles_left() == ["actor_0", "actor_1"]
+  clock.now += 2
+  roles = monitor.status(_tables()).roles
+  assert [(role.name, role.alive, role.seconds_since_heartbeat) for role in roles] == [
+    ("actor_0", False, DEAD_AFTER_SECONDS + 1),
+    ("actor_1", True, 2),
+  ]
+  assert monitor.roles_left() == ["actor_1"]
+  clock.now += FORGET_AFTER_SECONDS - DEAD_AFTER_SECONDS
+  assert [role.name for role in monitor.status(_tables()).roles] == ["actor_1"]
+
+
+def test_a_role_that_said_good_bye_is_not_waited_for_and_leaves_the_list(clock: _Clock) -> None:
+  monitor = Monitor(_config(), "id", clock=clock)
+  monitor.hear([_beat("learner", "learner"), _beat("learner", "learner", ended=True)])
+  assert monitor.roles_left() == []
+  (role,) = monitor.status(_tables()).roles
+  assert (role.state, role.alive) == ("ended", False)
+  clock.now += DEAD_AFTER_SECONDS + 1
+  assert monitor.status(_tables()).roles == ()
+  monitor.hear([_beat("learner", "learner")])  # It was started again.
+  assert monitor.roles_left() == ["learner"]
+
+
+def test_rates_are_of_the_last_seconds(clock: _Clock) -> None:
+  monitor = Monitor(_config(), "id", clock=clock)
+  assert monitor.status(_tables()).environment_steps_per_second == 0
+  for second in range(1, 21):
+    clock.now += 1
+    # 10 a second for 10 seconds, then 30.
+    inserted = 10 * second + 20 * max(0, second - 10)
+    monitor.hear([_beat("learner", "learner", gradient_steps=4.0 * second, policy_version=second)])
+    status = monitor.status(_tables(inserted, sampled=64 * second))
+    if second == 10:
+      assert status.environment_steps_per_second == pytest.approx(10)
+  assert status.environment_steps_per_second == pytest.approx(30)
+  assert status.gradient_steps_per_second == pytest.approx(4)
+  assert status.tables[0].inserts_per_second == pytest.approx(30)
+  assert status.tables[1].inserts_per_second == pytest.approx(3)
+  assert status.tables[0].samples_per_second == pytest.approx(64)
+  assert (status.gradient_steps, status.policy_version) == (80, 20)
+
+
+def test_episodes_are_counted_and_the_last_hundred_averaged(clock: _Clock) -> None:
+  monitor = Monitor(_config(), "id", clock=clock)
+  status = monitor.status(_tables())
+  assert (status.episodes, status.train_return, status.train_length) == (0, None, None)
+  monitor.count([*(_episode(-50.0, 90) for _ in range(50)), *(_episode(float(i), 20) for i in range(100))], 10)
+  status = monitor.status(_tables())
+  assert (status.episodes, status.train_return, status.train_length) == (150, 49.5, 20)
+
+
+def test_the_tables_are_told_in_layout_order(clock: _Clock) -> None:
+  status = Monitor(_config(), "id", clock=clock).status(_tables(250))
+  assert [(table.name, table.size, table.capacity, table.inserted) for table in status.tables] == [
+    ("default", 100, 100, 250),
+    ("goal", 25, 50, 25),
+  ]
+  assert (status.environment_steps, status.environment_steps_budget) == (250, 1_000)
+
+
+def _ended(clock: _Clock) -> RunStatus:
+  monitor = Monitor(_config(), "id", clock=clock)
+  clock.now += 60
+  monitor.count([_episode(1.0), _episode(2.0), _evaluation(1), _evaluation(2)], 300)
+  monitor.hear([_beat("learner", "learner", gradient_steps=20.0, policy_version=2.0, loss=0.5)])
+  monitor.stop()
+  return monitor.status(_tables(300))
+
+
+def test_a_resumed_run_goes_on_with_its_counts(clock: _Clock) -> None:
+  before = _ended(clock)
+  clock.now = 5.0  # Another process, another clock.
+  monitor = Monitor(_config(), "id", resumed=parse_status(status_json(before)), clock=clock)
+  status = monitor.status(_tables(300))
+  assert status.phase == "running"
+  assert (status.wall_seconds, status.episodes, status.solved_streak) == (60, 2, 2)
+  assert (status.gradient_steps, status.policy_version, status.learner) == (20, 2, {"loss": 0.5})
+  assert status.evaluations == before.evaluations
+  assert status.roles == ()
+  clock.now += 10
+  monitor.count([_evaluation(2)], 310)
+  assert monitor.status(_tables(310)).solved_streak == 2
+  monitor.count([_evaluation(3)], 320)
+  status = monitor.status(_tables(320))
+  assert (status.phase, status.evaluations[-1].seconds) == ("solved", 70)
+
+
+def test_a_status_travels_as_json(clock: _Clock) -> None:
+  status = _ended(clock)
+  assert parse_status(status_json(status)) == status

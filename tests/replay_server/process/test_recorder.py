@@ -1,0 +1,248 @@
+"""What the recorder leaves in a run directory."""
+
+import csv
+import math
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from replay_server.contract.status import Evaluation, RunStatus, TableStatus
+from replay_server.process import recorder as recorder_module
+from replay_server.process.recorder import COLUMNS, METRICS_FILE, TENSORBOARD_FOLDER, Recorder, read_metrics
+
+
+def _evaluation(index: int, mean_return: float = 0.5) -> Evaluation:
+  return Evaluation(
+    environment_steps=100 * index,
+    gradient_steps=10 * index,
+    policy_version=index,
+    mean_return=mean_return,
+    mean_length=80.0,
+    solved=index > 2,
+    seconds=index + 1 / 3,
+  )
+
+
+def _table(name: str, size: int) -> TableStatus:
+  return TableStatus(name, size, 1_000, size, inserts_per_second=12.5, samples_per_second=320.0)
+
+
+def _status(steps: int = 100, **changes: Any) -> RunStatus:
+  values: dict[str, Any] = {
+    "run_id": "id",
+    "name": "run",
+    "phase": "running",
+    "wall_seconds": steps / 100,
+    "environment_steps": steps,
+    "environment_steps_budget": 1_000,
+    "gradient_steps": steps // 10,
+    "policy_version": steps // 100,
+    "environment_steps_per_second": 100.0,
+    "gradient_steps_per_second": 10.0,
+    "episodes": 3,
+    "train_return": -1.5,
+    "train_length": 90.0,
+    "evaluations": (),
+    "solved_streak": 0,
+    "solved_evaluations": 4,
+    "tables": (_table("default", steps), _table("done", 0)),
+    "roles": (),
+    "learner": {"loss": 0.25, "mean_q": 1.5, "grad_norm": 3.0},
+  }
+  return RunStatus(**{**values, **changes})
+
+
+def _record(run_dir: pathlib.Path, *statuses: RunStatus) -> None:
+  recorder = Recorder(run_dir)
+  for status in statuses:
+    recorder.record(status)
+  recorder.close()
+
+
+def _header(run_dir: pathlib.Path) -> list[str]:
+  with (run_dir / METRICS_FILE).open(newline="") as file:
+    return next(csv.reader(file))
+
+
+def _column(run_dir: pathlib.Path, name: str) -> list[float | None]:
+  return [row[name] for row in read_metrics(run_dir / METRICS_FILE)]
+
+
+def _scalars(run_dir: pathlib.Path) -> dict[str, list[tuple[int, float]]]:
+  events = EventAccumulator(str(run_dir / TENSORBOARD_FOLDER))
+  events.Reload()
+  return {tag: [(point.step, point.value) for point in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+
+
+def test_a_status_becomes_a_row_with_every_column(tmp_path: pathlib.Path) -> None:
+  _record(tmp_path, _status())
+  measures = ("size", "inserts_per_second", "samples_per_second")
+  assert _header(tmp_path) == [
+    *COLUMNS,
+    *(f"{table}/{measure}" for table in ("default", "done") for measure in measures),
+  ]
+  (row,) = read_metrics(tmp_path / METRICS_FILE)
+  assert row == {
+    "seconds": 1.0,
+    "environment_steps": 100,
+    "gradient_steps": 10,
+    "policy_version": 1,
+    "environment_steps_per_second": 100.0,
+    "gradient_steps_per_second": 10.0,
+    "episodes": 3,
+    "train_return": -1.5,
+    "train_length": 90.0,
+    "eval_return": None,
+    "eval_length": None,
+    "eval_solved": None,
+    "loss": 0.25,
+    "mean_q": 1.5,
+    "default/size": 100,
+    "default/inserts_per_second": 12.5,
+    "default/samples_per_second": 320.0,
+    "done/size": 0,
+    "done/inserts_per_second": 12.5,
+    "done/samples_per_second": 320.0,
+  }
+
+
+def test_a_status_in_which_only_the_clock_and_rates_moved_adds_no_row(tmp_path: pathlib.Path) -> None:
+  _record(tmp_path, _status(), _status(wall_seconds=9.0, environment_steps_per_second=0.0), _status(200))
+  assert _column(tmp_path, "environment_steps") == [100, 200]
+
+
+def test_each_evaluation_gets_one_row_of_its_own(tmp_path: pathlib.Path) -> None:
+  one, two, three = _evaluation(1, 0.1), _evaluation(2, 0.2), _evaluation(3, 0.3)
+  _record(
+    tmp_path,
+    _status(),
+    _status(evaluations=(one,)),
+    _status(evaluations=(one, two, three)),
+    _status(200, evaluations=(three,)),
+  )
+  assert _column(tmp_path, "eval_return") == [None, 0.1, 0.2, 0.3, None]
+  assert _column(tmp_path, "eval_solved") == [None, 0, 0, 1, None]
+  assert _column(tmp_path, "environment_steps") == [100, 100, 200, 300, 200]
+  assert _column(tmp_path, "train_return") == [-1.5, None, None, None, -1.5]
+
+
+def test_a_resumed_run_continues_the_file_with_one_header_and_no_evaluation_twice(tmp_path: pathlib.Path) -> None:
+  _record(tmp_path, _status(100, evaluations=(_evaluation(1),)))
+  _record(tmp_path, _status(200, evaluations=(_evaluation(1), _evaluation(2))))
+  assert (tmp_path / METRICS_FILE).read_text().count("seconds,environment_steps") == 1
+  assert _column(tmp_path, "eval_return") == [0.5, None, 0.5, None]
+  assert _column(tmp_path, "environment_steps") == [100, 100, 200, 200]
+  assert _column(tmp_path, "policy_version") == [1, 1, 2, 2]
+
+
+def test_a_resumed_run_with_another_table_keeps_the_old_columns_and_adds_its_own(tmp_path: pathlib.Path) -> None:
+  _record(tmp_path, _status(100))
+  _record(tmp_path, _status(200, tables=(_table("default", 200), _table("key", 7))))
+  assert _header(tmp_path)[-3:] == ["key/size", "key/inserts_per_second", "key/samples_per_second"]
+  assert _column(tmp_path, "default/size") == [100, 200]
+  assert _column(tmp_path, "done/size") == [0, None]
+  assert _column(tmp_path, "key/size") == [None, 7]
+
+
+def test_a_row_that_a_crash_cut_off_is_dropped_on_resume(tmp_path: pathlib.Path) -> None:
+  _record(tmp_path, _status(100))
+  with (tmp_path / METRICS_FILE).open("a") as file:
+    file.write("2,1234")
+  assert _column(tmp_path, "environment_steps") == [100, 1234]
+  _record(tmp_path, _status(200))
+  assert _column(tmp_path, "environment_steps") == [100, 200]
+
+
+def test_a_row_can_be_read_before_the_recorder_is_closed(tmp_path: pathlib.Path) -> None:
+  recorder = Recorder(tmp_path)
+  recorder.record(_status())
+  assert _column(tmp_path, "environment_steps") == [100]
+  assert _scalars(tmp_path)["time/fps"] == [(100, 100.0)]
+  recorder.close()
+  recorder.close()
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_is_empty_in_the_csv_and_missing_in_tensorboard(
+  tmp_path: pathlib.Path, value: float
+) -> None:
+  _record(tmp_path, _status(learner={"loss": value, "mean_q": 1.5}, evaluations=(_evaluation(1, value),)))
+  assert _column(tmp_path, "loss") == [None, None]
+  assert _column(tmp_path, "eval_return") == [None, None]
+  assert _column(tmp_path, "eval_solved") == [0, None]
+  text = (tmp_path / METRICS_FILE).read_text()
+  assert "nan" not in text
+  assert "inf" not in text
+  scalars = _scalars(tmp_path)
+  assert "train/loss" not in scalars
+  assert "eval/mean_reward" not in scalars
+  assert scalars["train/mean_q"] == [(100, 1.5)]
+
+
+def test_tensorboard_has_the_tags_of_stable_baselines_at_environment_steps(tmp_path: pathlib.Path) -> None:
+  _record(tmp_path, _status(500, evaluations=(_evaluation(1, 0.25), _evaluation(2, 0.5))))
+  scalars = _scalars(tmp_path)
+  assert scalars.pop("eval/mean_reward") == [(100, 0.25), (200, 0.5)]
+  assert scalars.pop("eval/mean_ep_length") == [(100, 80.0), (200, 80.0)]
+  assert scalars == {
+    "rollout/ep_rew_mean": [(500, -1.5)],
+    "rollout/ep_len_mean": [(500, 90.0)],
+    "time/fps": [(500, 100.0)],
+    "train/n_updates": [(500, 50.0)],
+    "train/loss": [(500, 0.25)],
+    "train/mean_q": [(500, 1.5)],
+    "train/grad_norm": [(500, 3.0)],
+    "replay/default/size": [(500, 500.0)],
+    "replay/default/inserts_per_second": [(500, 12.5)],
+    "replay/default/samples_per_second": [(500, 320.0)],
+    "replay/done/size": [(500, 0.0)],
+    "replay/done/inserts_per_second": [(500, 12.5)],
+    "replay/done/samples_per_second": [(500, 320.0)],
+  }
+
+
+def test_a_run_resumed_at_an_older_checkpoint_takes_its_later_points_back_in_tensorboard(
+  tmp_path: pathlib.Path,
+) -> None:
+  _record(tmp_path, *(_status(steps) for steps in (100, 200, 300, 400)))
+  _record(tmp_path, _status(250), _status(350))
+  assert [step for step, _ in _scalars(tmp_path)["time/fps"]] == [100, 200, 250, 350]
+
+
+def test_a_file_that_does_not_exist_has_no_rows(tmp_path: pathlib.Path) -> None:
+  assert read_metrics(tmp_path / METRICS_FILE) == []
+
+
+def test_a_cell_that_is_not_a_number_reads_as_empty(tmp_path: pathlib.Path) -> None:
+  (tmp_path / METRICS_FILE).write_text("seconds,loss\n1,oops\n2,nan\n3,0.5\n")
+  assert _column(tmp_path, "loss") == [None, None, 0.5]
+
+
+def test_reading_metrics_does_not_load_tensorflow() -> None:
+  code = "import sys, replay_server.process.recorder; sys.exit('tensorflow' in sys.modules)"
+  assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(("log", "steps"), [("_CsvLog", [100, 300]), ("_BoardLog", [100, 200, 300])])
+def test_a_record_that_could_not_be_written_goes_on_where_the_files_end(
+  tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, log: str, steps: list[int]
+) -> None:
+  def full(*_: object) -> None:
+    raise OSError("No space left on device")
+
+  recorder = Recorder(tmp_path)
+  recorder.record(_status(100))
+  with monkeypatch.context() as patch:
+    patch.setattr(getattr(recorder_module, log), "write", full)
+    for _ in range(2):
+      with pytest.raises(OSError, match="No space left"):
+        recorder.record(_status(200, evaluations=(_evaluation(1),)))
+  recorder.record(_status(300, evaluations=(_evaluation(1),)))
+  recorder.close()
+  rows = read_metrics(tmp_path / METRICS_FILE)
+  assert [row["environment_steps"] for row in rows if row["eval_return"] is None] == steps
+  assert len([row for row in rows if row["eval_return"] is not None]) == 1

@@ -1,0 +1,385 @@
+"""The server: its port, its checkpoints and its manifest."""
+
+import dataclasses
+import datetime as dt
+import pathlib
+import re
+import shutil
+import socket
+import threading
+
+import numpy as np
+import pytest
+
+from actors.row_writer import RowWriter
+from configs import RunConfig, UserError, override
+from configs.files import FileLock
+from configs.versions import library_versions
+from replay_server.contract import layout
+from replay_server.contract.connection import Connection
+from replay_server.contract.layout import make_row_codec
+from replay_server.contract.manifest import Manifest, read_manifest, write_manifest
+from replay_server.contract.policy import PolicyPublisher, PolicySnapshot, PolicySource
+from replay_server.process.server import CheckpointFailed, ReplayServer, check_port, has_checkpoint, tidy_checkpoints
+from tests.served import served
+from tests.serving import CODEC, adding, drain, make_config, make_spec, run_episode, serving, size_of, wait_for
+
+CONFIG = make_config({"goal": 20}, [("goal", 5)], capacity=30)
+
+
+def test_a_port_that_is_taken_is_one_sentence(tmp_path: pathlib.Path) -> None:
+  with serving(CONFIG, tmp_path / "first", inline=True) as server:
+    port = int(server.address.rpartition(":")[2])
+    with pytest.raises(UserError, match=f"Port {port} is in use"):
+      ReplayServer(CONFIG, CODEC, "other", tmp_path / "second", port=port)
+  with socket.socket(socket.AF_INET) as taken:
+    taken.bind(("0.0.0.0", 0))
+    taken.listen()
+    with pytest.raises(UserError, match="in use"):
+      check_port(taken.getsockname()[1])
+
+
+@pytest.mark.parametrize("port", [-1, 65_536])
+def test_a_port_that_does_not_exist_is_one_sentence(port: int) -> None:
+  with pytest.raises(UserError, match="does not exist"):
+    check_port(port)
+
+
+def test_a_server_of_its_own_port_is_reached_there(tmp_path: pathlib.Path) -> None:
+  with serving(CONFIG, tmp_path / "first", inline=True) as server:
+    port = int(server.address.rpartition(":")[2])
+  with serving(CONFIG, tmp_path / "second", inline=True, port=port):
+    assert size_of(Connection(f"localhost:{port}"), layout.RUN) == 1
+
+
+def _fill(server: ReplayServer) -> None:
+  with adding(server) as (adder, _):
+    for episode in range(4):
+      run_episode(adder, 10, {9: 1}, episode)
+  weights = np.arange(4, dtype=np.float32)
+  PolicyPublisher(server.connection).publish(PolicySnapshot(7, 700, weights))
+
+
+def test_a_checkpoint_brings_back_tables_counts_manifest_and_policy(tmp_path: pathlib.Path) -> None:
+  with serving(CONFIG, tmp_path, inline=True) as server:
+    assert not server.restored
+    _fill(server)
+    assert server.checkpoint() > 0
+  with serving(CONFIG, tmp_path, inline=True) as server:
+    assert server.restored
+    info = server.connection.info()
+    assert (info["default"].current_size, info["goal"].current_size) == (30, 20)
+    assert info["default"].rate_limiter_info.insert_stats.completed == 40
+    assert read_manifest(server.connection) == server.manifest
+    source = PolicySource(server.connection, "default")
+    snapshot = source.fetch()
+    assert snapshot is not None
+    assert (snapshot.version, snapshot.learner_steps, snapshot.weights.tolist()) == (7, 700, [0, 1, 2, 3])
+    assert source.environment_steps == 40
+    with adding(server, writer_id=1) as (adder, _):
+      run_episode(adder, 2, {1: 1}, episode=9)
+    rows = drain(server.connection, "default")
+    goals = drain(server.connection, "goal")
+  observed = [(int(row["observation"][0]), int(row["observation"][1])) for row in rows]
+  assert observed == [*[(e, t) for e in range(1, 4) for t in range(10)][2:], (9, 0), (9, 1)]
+  observed = [(int(row["observation"][0]), int(row["observation"][1])) for row in goals]
+  assert observed == [*[(e, t) for e in range(4) for t in range(5, 10)][2:], (9, 0), (9, 1)]
+
+
+def _files(folder: pathlib.Path) -> dict[str, bytes]:
+  return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture
+def checkpointed(tmp_path: pathlib.Path) -> pathlib.Path:
+  """A folder with the checkpoint of run "run"."""
+  with serving(CONFIG, tmp_path, inline=True) as server:
+    _fill(server)
+    server.checkpoint()
+  return tmp_path
+
+
+def _refused(folder: pathlib.Path, sentence: str, config: RunConfig = CONFIG, run_id: str = "run") -> None:
+  before = _files(folder)
+  assert before
+  with pytest.raises(UserError, match=sentence), serving(config, folder, run_id=run_id, inline=True):
+    pass
+  assert _files(folder) == before
+
+
+def test_another_runs_checkpoint_is_refused_and_left_alone(checkpointed: pathlib.Path) -> None:
+  _refused(checkpointed, "belongs to run run, not to other", run_id="other")
+
+
+def test_tables_of_other_names_are_refused_and_the_checkpoint_is_left_alone(checkpointed: pathlib.Path) -> None:
+  _refused(checkpointed, "cannot start .*new run directory", make_config({"gaol": 20}, [("gaol", 5)], capacity=30))
+
+
+def test_rows_of_another_environment_are_refused_and_the_checkpoint_is_left_alone(checkpointed: pathlib.Path) -> None:
+  before = _files(checkpointed)
+  codec = make_row_codec(make_spec((4,)))
+  with pytest.raises(UserError, match=re.escape("gives observation as ('float32', (4,))")):
+    ReplayServer(CONFIG, codec, "run", checkpointed / "checkpoint", inline=True)
+  assert _files(checkpointed) == before
+
+
+def test_a_resumed_run_may_have_another_budget_which_its_manifest_tells(checkpointed: pathlib.Path) -> None:
+  longer = dataclasses.replace(CONFIG, environment_steps=123)
+  with serving(longer, checkpointed, inline=True) as server:
+    manifest = read_manifest(server.connection)
+  assert manifest is not None
+  assert manifest.config.environment_steps == 123
+
+
+def test_after_the_clock_went_back_a_new_checkpoint_takes_the_place_of_the_old_one(checkpointed: pathlib.Path) -> None:
+  folder = checkpointed / "checkpoint"
+  (old,) = folder.iterdir()
+  old = old.rename(folder / old.name.replace("20", "29", 1))
+  with serving(CONFIG, checkpointed, inline=True) as server:
+    assert server.restored
+    with adding(server, writer_id=1) as (adder, _):
+      run_episode(adder, 2)
+    server.checkpoint()
+    # And again while it runs.
+    (new,) = folder.iterdir()
+    assert new.name < old.name
+    new.rename(old)
+    server.checkpoint()
+  assert [path.name < old.name for path in folder.iterdir()] == [True]
+  with serving(CONFIG, checkpointed, inline=True) as server:
+    assert server.connection.info()["default"].rate_limiter_info.insert_stats.completed == 42
+
+
+def test_checkpoints_of_the_future_keep_their_order(tmp_path: pathlib.Path) -> None:
+  names = ("2020-01-01T00:00:00+00:00", "2998-01-01T00:00:00+00:00", "2999-01-01T00:00:00+00:00")
+  for index, name in enumerate(names):
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "DONE").write_text(str(index))
+  (tmp_path / "mine").mkdir()
+  tidy_checkpoints(tmp_path)
+  now = dt.datetime.now().astimezone().isoformat()
+  tidied = sorted(path for path in tmp_path.iterdir() if path.name != "mine")
+  assert [(path / "DONE").read_text() for path in tidied] == ["0", "1", "2"]
+  assert tidied[0].name == names[0]
+  assert all(path.name < now for path in tidied)
+  assert (tmp_path / "mine").is_dir()
+
+
+def test_a_checkpoint_that_was_cut_off_is_none(checkpointed: pathlib.Path) -> None:
+  folder = checkpointed / "checkpoint"
+  (whole,) = folder.iterdir()
+  cut_off = folder / whole.name.replace("20", "29", 1)
+  shutil.copytree(whole, cut_off, ignore=shutil.ignore_patterns("DONE"))
+  with serving(CONFIG, checkpointed, inline=True) as server:
+    assert server.restored
+    assert server.connection.info()["default"].current_size == 30
+    assert list(folder.iterdir()) == [whole]
+  whole.rename(cut_off)
+  (cut_off / "DONE").unlink()
+  assert not has_checkpoint(folder)
+  with serving(CONFIG, checkpointed, inline=True) as server:
+    assert not server.restored
+    assert server.connection.info()["default"].current_size == 0
+
+
+def test_a_checkpoint_that_cannot_be_written_or_is_gone_at_once_is_one_sentence(checkpointed: pathlib.Path) -> None:
+  folder = checkpointed / "checkpoint"
+  with serving(CONFIG, checkpointed, inline=True) as server:
+    (old,) = folder.iterdir()
+    old.rename(folder / "zzz")  # Not a name that Reverb gives, and so not one that is touched.
+    with pytest.raises(CheckpointFailed, match="was removed as soon as it was written"):
+      server.checkpoint()
+    shutil.rmtree(folder)
+    folder.write_text("")
+    with pytest.raises(CheckpointFailed, match=r"could not be checkpointed .*see whether the disk is full"):
+      server.checkpoint()
+
+
+# Of a run whose server ties sampling to inserting.
+TIED = dataclasses.replace(CONFIG, replay=dataclasses.replace(CONFIG.replay, environment_steps_per_update=8.0))
+
+
+@pytest.mark.parametrize(
+  ("overrides", "sentence"),
+  [
+    (
+      {"replay.environment_steps_per_update": "4"},
+      "'default' has samples per insert 2 .* asks for 4 .*steps_per_update",
+    ),
+    (
+      {"learner.batch_size": "64"},
+      "'default' has samples per insert 2 and this config asks for 4 .*learner.batch_size",
+    ),
+    ({"replay.insert_tolerance_steps": "9000"}, "'default' has an error buffer of 4000 .* asks for 18000 "),
+    ({"replay.tables.goal.capacity": "21"}, "'goal' has the capacity 20 and this config asks for 21 "),
+    ({"replay.default.min_size": "5"}, "'default' has the min_size 1 and this config asks for 5 "),
+    ({"replay.default.selector": "uniform"}, "'default' has the selector fifo and this config asks for uniform "),
+    ({"replay.tables.goal.selector": "prioritized"}, "'goal' has the selector fifo .* asks for prioritized "),
+    (
+      {"replay.default.probability": "0.25", "replay.tables.goal.probability": "0.75"},
+      "'default' has samples per insert 2 and this config asks for 1 ",
+    ),
+  ],
+)
+def test_tables_that_a_checkpoint_would_bring_back_otherwise_are_refused(
+  tmp_path: pathlib.Path, overrides: dict[str, str], sentence: str
+) -> None:
+  with serving(TIED, tmp_path) as server:
+    server.checkpoint()
+  before = _files(tmp_path)
+  with pytest.raises(UserError, match=sentence), serving(override(TIED, overrides), tmp_path):
+    pass
+  assert _files(tmp_path) == before
+
+
+def test_another_exponent_is_refused_where_a_table_is_prioritised(tmp_path: pathlib.Path) -> None:
+  config = override(CONFIG, {"replay.tables.goal.selector": "prioritized"})
+  with serving(config, tmp_path, inline=True) as server:
+    server.checkpoint()
+  flat = override(config, {"replay.priority.exponent": "0.5"})
+  with pytest.raises(UserError, match=r"'goal' has the priority exponent 0\.65 .* asks for 0\.5 "):
+    ReplayServer(flat, CODEC, "run", tmp_path / "checkpoint", inline=True)
+
+
+def test_a_run_whose_server_counts_samples_cannot_go_on_inline_nor_the_other_way(tmp_path: pathlib.Path) -> None:
+  for inline, sentence in (
+    (True, "has no samples per insert and this config asks for 2 "),
+    (False, "insert 2 .* none "),
+  ):
+    folder = tmp_path / str(inline)
+    with serving(TIED, folder, inline=inline) as server:
+      server.checkpoint()
+    with pytest.raises(UserError, match=sentence), serving(TIED, folder, inline=not inline):
+      pass
+
+
+def test_what_shapes_no_table_may_be_overridden_and_so_may_how_an_unlimited_run_is_run(tmp_path: pathlib.Path) -> None:
+  with serving(CONFIG, tmp_path) as server:
+    server.checkpoint()
+  changes = {
+    "learner.learning_rate": "0.5",
+    "learner.batch_size": "64",  # Nothing is tied to it here.
+    "replay.tables.goal.min_size": "7",  # The learner's to wait for.
+    "replay.priority.exponent": "0.1",  # No table is prioritised.
+    "replay.checkpoint_period_seconds": "5",
+    "evaluator.enabled": "false",
+  }
+  with serving(override(CONFIG, changes), tmp_path, inline=True) as server:
+    assert server.restored
+
+
+def test_a_server_stops_at_once_when_nobody_writes(tmp_path: pathlib.Path) -> None:
+  server = ReplayServer(CONFIG, CODEC, "run", tmp_path / "checkpoint", inline=True)
+  server.connection.writer().write(layout.STATUS, [np.array(b"x", object)])
+  kept = server.connection.writer()
+  kept.write(layout.STATUS, [np.array(b"x", object)])
+  stopper = threading.Thread(target=server.stop)
+  stopper.start()
+  stopper.join(3)  # Reverb waits 5 s for a writer that is open.
+  assert not stopper.is_alive()
+
+
+def test_two_servers_do_not_serve_one_run(tmp_path: pathlib.Path) -> None:
+  with serving(CONFIG, tmp_path, inline=True):
+    with pytest.raises(UserError, match=re.escape(f"serves the run of {tmp_path / 'checkpoint'}: wait for its end")):
+      ReplayServer(CONFIG, CODEC, "run", tmp_path / "checkpoint")
+    ReplayServer(CONFIG, CODEC, "other", tmp_path / "another").stop()
+  with serving(CONFIG, tmp_path, inline=True):
+    pass
+
+
+def test_a_server_that_is_killed_holds_its_run_no_longer(tmp_path: pathlib.Path) -> None:
+  with served(tmp_path) as (_, kill):
+    with pytest.raises(UserError, match="Another process serves the run"), serving(make_config(), tmp_path):
+      pass
+    kill()
+    wait_for(lambda: _is_free(tmp_path / "checkpoint.lock"))
+  with serving(make_config(), tmp_path):
+    pass
+
+
+def _is_free(path: pathlib.Path) -> bool:
+  try:
+    FileLock(path, "taken").release()
+  except UserError:
+    return False
+  return True
+
+
+def test_the_manifest_of_a_server_tells_everything(tmp_path: pathlib.Path) -> None:
+  with serving(CONFIG, tmp_path, inline=True) as server:
+    manifest = read_manifest(Connection(server.address))
+  assert manifest == Manifest("run", CONFIG, CODEC, inline=True)
+  assert manifest.versions == library_versions()
+  assert manifest.layout_version == layout.LAYOUT_VERSION
+  assert Manifest.from_json(manifest.to_json()) == manifest
+
+
+def test_there_is_no_manifest_before_there_is_one(tmp_path: pathlib.Path) -> None:
+  with serving(CONFIG, tmp_path, inline=True) as server:
+    server.connection.client.reset(layout.RUN)
+    assert read_manifest(server.connection) is None
+    write_manifest(server.connection, server.manifest)
+    assert read_manifest(server.connection) == server.manifest
+
+
+def test_another_layout_version_is_refused(checkpointed: pathlib.Path) -> None:
+  old = Manifest("run", CONFIG, CODEC, layout_version=layout.LAYOUT_VERSION - 1)
+  with pytest.raises(UserError, match="layout version 1 and this installation writes 2"):
+    Manifest.from_json(old.to_json())
+  with serving(CONFIG, checkpointed, inline=True) as server:
+    write_manifest(server.connection, old)
+    server.checkpoint()
+  _refused(checkpointed, "layout version 1")
+
+
+def test_an_environment_whose_rows_do_not_fit_is_refused_by_field() -> None:
+  manifest = Manifest("run", CONFIG, CODEC)
+  manifest.check_codec(make_row_codec(make_spec()))
+  with pytest.raises(UserError, match=re.escape("observation as ('uint8', (3,))")):
+    manifest.check_codec(make_row_codec(make_spec((3,), np.uint8)))
+
+
+def test_only_a_distributed_run_ties_sampling_to_inserting(tmp_path: pathlib.Path) -> None:
+  config = dataclasses.replace(CONFIG, replay=dataclasses.replace(CONFIG.replay, environment_steps_per_update=8.0))
+  assert layout.samples_per_insert(config) == pytest.approx(0.5 * 32 / 8)
+  assert layout.samples_per_insert(CONFIG) is None
+  # A row of each table at least: of batches of three rows the default table, with half of the probability, gives what is left.
+  raised = dataclasses.replace(
+    config,
+    replay=dataclasses.replace(config.replay, at_least_one=True),
+    learner=dataclasses.replace(config.learner, batch_size=len(config.replay.all_tables)),
+  )
+  assert layout.samples_per_insert(raised) == pytest.approx(1 / 8)
+  for inline, ratio in ((True, 1.0), (False, 2.0)):
+    with serving(config, tmp_path / str(inline), inline=inline) as server:
+      info = server.connection.info()
+      assert info["default"].rate_limiter_info.samples_per_insert == pytest.approx(ratio)
+      assert info["goal"].rate_limiter_info.samples_per_insert == 1.0
+      assert info["goal"].rate_limiter_info.min_size_to_sample == 1
+
+
+def test_messages_never_hold_a_writer_back_and_the_oldest_go_first(
+  tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+  monkeypatch.setattr(layout, "_MESSAGES", 5)
+  with serving(CONFIG, tmp_path, inline=True) as server:
+    writer = server.connection.writer()
+    for number in range(9):
+      writer.write(layout.EPISODES, [np.array(str(number).encode(), object)])
+    items = server.connection.read_many(layout.EPISODES, 100, "test")
+  assert [columns[0].item() for columns in items] == [b"4", b"5", b"6", b"7", b"8"]
+
+
+def test_a_row_is_held_by_the_server_exactly_as_it_was_sent(tmp_path: pathlib.Path) -> None:
+  bits = np.random.default_rng(0).integers(2**32, size=CODEC.width, dtype=np.uint32)
+  with serving(CONFIG, tmp_path, inline=True) as server:
+    writer = RowWriter(server.connection, 2, threading.Event())
+    writer.create_item("default", writer.append(bits.view(np.float32)))
+    writer.flush()
+    writer.close()
+    server.checkpoint()
+  with serving(CONFIG, tmp_path, inline=True) as server:
+    columns = server.connection.read("default", "test")
+  assert columns is not None
+  assert columns[0].view(np.uint32).tolist() == bits.tolist()
