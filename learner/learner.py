@@ -21,6 +21,7 @@ from networks import flatten_weights
 from replay_server.contract.connection import Connection
 from replay_server.contract.manifest import Manifest
 from replay_server.contract.policy import PolicyPublisher, PolicySnapshot, PolicySource, save_snapshot
+from replay_server.contract.role import Kind
 
 _OWNER_FILE = "owner.json"
 
@@ -31,8 +32,10 @@ class Learner(core.Learner):
   Attributes:
     gradient_steps: taken, over restarts.
     policy_version: the last published, over restarts.
-    state: what it does or waits for, for people.
   """
+
+  name = "learner"
+  kind: Kind = "learner"
 
   def __init__(
     self,
@@ -81,7 +84,7 @@ class Learner(core.Learner):
     self._checkpoints = tf.train.CheckpointManager(self._checkpoint, str(directory), max_to_keep=2)
     self.gradient_steps = 0
     self.policy_version = 0
-    self.state = "starting"
+    self._state = "starting"
     self._metrics: dict[str, float] = {}
     self._drawn = np.zeros(len(config.replay.all_tables), np.int64)
     self._is_finite = True
@@ -126,9 +129,10 @@ class Learner(core.Learner):
     """Table -> rows that may be drawn and not yet learned from; see `StratifiedSampler`."""
     return self._sampler.drawn_ahead()
 
-  def describe_state(self) -> str:
+  @property
+  def state(self) -> str:
     """What the learner does or waits for, for people."""
-    return self._sampler.waiting_for or self.state
+    return self._sampler.waiting_for or self._state
 
   def run(self, num_steps: int | None = None) -> None:
     """Learns until stopped (or for `num_steps` blocks) and closes, whatever ends it.
@@ -158,7 +162,7 @@ class Learner(core.Learner):
       UserError: the loss or the weights are no longer finite.
     """
     block = self._sampler.next_block()
-    self.state = "learning"
+    self._state = "learning"
     weights = self._priorities.weights(block, self.gradient_steps) * self._correction.weights(block)
     with tf.device(self._device):
       updated = self._algorithm.update_block(
@@ -251,7 +255,7 @@ class Learner(core.Learner):
     """Writes the last checkpoint and ends the sampler; where the loss is no longer finite the checkpoint before stays."""
     try:
       if self._is_finite:
-        self.state = "writing the last checkpoint"
+        self._state = "writing the last checkpoint"
         self.save()
     finally:
       self._sampler.close()

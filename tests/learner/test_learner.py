@@ -384,10 +384,10 @@ def test_a_run_whose_server_is_lost_writes_its_checkpoint(filled, learn, tmp_pat
 def test_what_it_waits_for_is_said(make_config, serve, learn) -> None:
   filled = serve(make_config(TABLES, **FIELDS))
   learner = learn(filled)
-  assert learner.describe_state() == "starting"
+  assert learner.state == "starting"
   filled.fill("default", range(4))
   learner.step()
-  assert learner.describe_state() == "learning"
+  assert learner.state == "learning"
 
 
 def test_a_device_that_is_not_there_is_refused_by_a_sentence() -> None:
