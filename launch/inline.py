@@ -66,12 +66,7 @@ def run_inline(
     contextlib.closing(Keeper(server, run.path)) as keeper,
   ):
     run.write_config(config)
-    # A block is drawn when it is due. In blocks of several batches a stream has still a part of each drawn ahead.
-    manifest = dataclasses.replace(
-      server.manifest,
-      config=dataclasses.replace(config, learner=dataclasses.replace(config.learner, prefetch=False)),
-    )
-    connection, seed = server.connection, config.seed
+    connection, manifest, seed = server.connection, server.manifest, config.seed
     roles = _Roles(
       learner=Learner(connection, manifest, spec, derive_seed(seed, "learner"), stop, run.checkpoints),
       worker=RolloutWorker(connection, manifest, "actor_0", 0, derive_seed(seed, "actor"), stop),

@@ -1,6 +1,7 @@
 """The learner: draws blocks, updates, publishes, checkpoints."""
 
 import contextlib
+import dataclasses
 import json
 import pathlib
 import threading
@@ -11,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 from acme import core, specs
 
-from configs import Stopped, UserError
+from configs import RunConfig, Stopped, UserError
 from configs.files import FileLock, replace_text
 from learner.algorithms import make_algorithm
 from learner.corrections import BiasCorrection
@@ -70,7 +71,9 @@ class Learner(core.Learner):
     self._device = choose_device(device or config.learner.device)
     with tf.device(self._device):
       self._algorithm = make_algorithm(config, manifest.codec, spec, seed)
-    self._sampler = StratifiedSampler(connection, config, manifest.codec, stop, self._device)
+    # An inline run collects and learns in turn: a block is drawn when it is due, not while the last one is learned from.
+    drawn = _without_prefetching(config) if manifest.inline else config
+    self._sampler = StratifiedSampler(connection, drawn, manifest.codec, stop, self._device)
     self._priorities = TablePriorities(connection, config)
     self._correction = BiasCorrection(connection, config, manifest.codec, checkpoint_dir / "learner")
     self._publisher = PolicyPublisher(connection)
@@ -265,6 +268,10 @@ class Learner(core.Learner):
     """The published network's weights as one vector, for Acme; `names` is not used."""
     del names
     return [flatten_weights(self._algorithm.policy)]
+
+
+def _without_prefetching(config: RunConfig) -> RunConfig:
+  return dataclasses.replace(config, learner=dataclasses.replace(config.learner, prefetch=False))
 
 
 def _read_owner(path: pathlib.Path) -> str:
