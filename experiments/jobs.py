@@ -11,6 +11,7 @@ from typing import Any
 
 from configs import RunConfig, from_dict, to_dict, without_defaults
 from configs.files import replace_text
+from configs.migration import former_form
 from experiments.definition import Budget, Experiment, Variant
 
 _HASH_DIGITS = 12
@@ -41,8 +42,9 @@ class Job:
     """Twelve hexadecimal digits of the SHA-256 of what makes this run another one: its config and its curves."""
     # There and back, so that 10 and 10.0 for one field are the same config.
     config: RunConfig = from_dict(to_dict(self.config))
-    # Without defaults, so that a field which comes with a later version leaves the runs of before what they were.
-    content: dict[str, Any] = {"config": without_defaults(config), "probes": dict(self.probes)}
+    # Without defaults, so that a field which comes with a later version leaves the runs of before what they were. In the form of
+    # before, so that their results stay theirs.
+    content: dict[str, Any] = {"config": former_form(without_defaults(config)), "probes": dict(self.probes)}
     if self.recorded:
       content["recorded"] = list(self.recorded)
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:_HASH_DIGITS]

@@ -6,6 +6,7 @@ import tensorflow as tf
 from acme import specs
 
 from configs import RunConfig
+from configs.algorithms import ActorCriticConfig
 from learner.adam import Adam
 from learner.algorithm import Algorithm, follow
 from learner.losses import l2
@@ -40,7 +41,9 @@ class ActorCritic(Algorithm):
     Raises:
       UserError: the algorithm cannot act in such an environment.
     """
-    learner = config.learner
+    learner, algorithm = config.learner, config.learner.algorithm
+    assert isinstance(algorithm, ActorCriticConfig)
+    self._policy_l2 = algorithm.policy_l2
     self._quantiles = quantiles
     self._critics = make_critics(config, spec, quantiles or 1, seed + 1)
     self._targets = make_critics(config, spec, quantiles or 1, seed + 1)
@@ -50,7 +53,7 @@ class ActorCritic(Algorithm):
     )
     self._policy_adam = Adam(
       policy.trainable_variables,
-      learner.policy_learning_rate or learner.learning_rate,
+      algorithm.policy_learning_rate or learner.learning_rate,
       learner.max_gradient_norm,
       learner.mixed_precision,
     )
@@ -86,7 +89,7 @@ class ActorCritic(Algorithm):
     with tf.GradientTape(watch_accessed_variables=False) as tape:
       tape.watch(adam.parameters)
       made = policy_loss()
-      objective = made[0] + l2(adam.parameters, self._config.policy_l2)
+      objective = made[0] + l2(adam.parameters, self._policy_l2)
     adam.apply(tape.gradient(objective, adam.parameters, output_gradients=adam.loss_scale))
     return made
 

@@ -29,4 +29,4 @@ def make_algorithm(config: RunConfig, codec: RowCodec, spec: specs.EnvironmentSp
   Raises:
     UserError: the algorithm cannot act in such an environment.
   """
-  return _ALGORITHMS[config.learner.algorithm](config, codec, spec, seed)
+  return _ALGORITHMS[config.learner.algorithm.NAME](config, codec, spec, seed)

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 from acme import specs
 
-from configs import RunConfig
+from configs import QrSacConfig, RunConfig, SacConfig
 from learner.actor_critic import ActorCritic
 from learner.adam import Adam
 from learner.losses import lesser_distribution, quantile_huber, soft_value, td_errors
@@ -38,20 +38,22 @@ class SoftActorCritic(ActorCritic):
     Raises:
       UserError: the algorithm cannot act in such an environment.
     """
-    learner = config.learner
-    self._sac = learner.sac
+    sac = config.learner.algorithm
+    assert isinstance(sac, SacConfig)
+    self._sac = sac
+    self._kappa = sac.kappa if isinstance(sac, QrSacConfig) else QrSacConfig.kappa
     policy = make_gaussian_policy(config, spec, seed)  # Which refuses what has not one row of actions.
     dimensions = int(spec.actions.shape[0])
-    self._target_entropy = -float(dimensions) if self._sac.target_entropy is None else self._sac.target_entropy
-    self._log_temperature = tf.Variable(float(np.log(self._sac.temperature)), name="log_temperature")
-    self._temperature_adam = Adam([self._log_temperature], learner.policy_learning_rate or learner.learning_rate)
+    self._target_entropy = -float(dimensions) if sac.target_entropy is None else sac.target_entropy
+    self._log_temperature = tf.Variable(float(np.log(sac.temperature)), name="log_temperature")
+    self._temperature_adam = Adam([self._log_temperature], sac.policy_learning_rate or config.learner.learning_rate)
     super().__init__(
       config,
       codec,
       spec,
       seed,
       policy,
-      self._sac.quantiles if learner.algorithm == "qr_sac" else None,
+      sac.quantiles if isinstance(sac, QrSacConfig) else None,
       log_temperature=self._log_temperature,
       temperature_adam=self._temperature_adam,
     )
@@ -77,7 +79,7 @@ class SoftActorCritic(ActorCritic):
       else:
         next_returns = lesser_distribution(next_values) - temperature * next_log_probs[:, None]
         targets = batch["reward"][:, None] + discounts[:, None] * next_returns
-        critic_losses = quantile_huber(values, targets, self._sac.kappa)
+        critic_losses = quantile_huber(values, targets, self._kappa)
         of_means = tf.reduce_mean(targets, axis=-1) - tf.reduce_mean(values, axis=-1)
         td_error = tf.reduce_mean(tf.abs(of_means), axis=0)
       row_losses = weights * tf.reduce_sum(critic_losses, axis=0)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 from acme import specs
 
-from configs import RunConfig
+from configs import RunConfig, Td3Config
 from learner.actor_critic import ActorCritic
 from learner.algorithm import follow
 from learner.losses import td_errors
@@ -31,7 +31,8 @@ class Td3(ActorCritic):
     Raises:
       UserError: the algorithm cannot act in such an environment.
     """
-    self._td3 = config.learner.td3
+    assert isinstance(config.learner.algorithm, Td3Config)
+    self._td3 = config.learner.algorithm
     self._target_policy = make_deterministic_policy(config, spec, seed)
     self._steps = tf.Variable(0, dtype=tf.int64, name="steps")
     self._policy_loss = tf.Variable(0.0, name="policy_loss")

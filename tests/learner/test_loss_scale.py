@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs.learning import Algorithm as Name
 from learner.adam import Adam
 from learner.loss_scale import LossScale
 from networks import flatten_weights
@@ -73,7 +72,7 @@ def test_adam_with_a_scaled_loss_is_adam() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_updates_in_mixed_precision_are_near_those_in_float32(name: Name) -> None:
+def test_updates_in_mixed_precision_are_near_those_in_float32(name: str) -> None:
   plain, mixed = make(make_run(name, (16, 16))), make(make_run(name, (16, 16), mixed_precision=True))
   for algorithm in (plain, mixed):
     shift(algorithm, "targets")
@@ -92,7 +91,7 @@ def test_updates_in_mixed_precision_are_near_those_in_float32(name: Name) -> Non
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_overflows_in_float16_changes_no_weights(name: Name) -> None:
+def test_what_overflows_in_float16_changes_no_weights(name: str) -> None:
   algorithm = make(make_run(name, mixed_precision=True))
   before = flatten_weights(algorithm.checkpointed["critics"])
   rows = random_rows(np.random.default_rng(0))
