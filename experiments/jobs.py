@@ -12,7 +12,7 @@ from typing import Any
 from configs import RunConfig, from_dict, to_dict, without_defaults
 from configs.files import replace_text
 from configs.migration import former_form
-from experiments.definition import Budget, Experiment, Variant
+from experiments.definition import Budget, Experiment, Method
 
 _HASH_DIGITS = 12
 # Of a curve's values, in the file of a run as in the CSV: tables are the same whichever they are made from.
@@ -24,7 +24,7 @@ class Job:
   """One run.
 
   Attributes:
-    method: the variant's name.
+    method: the method's name.
     seed: of the run.
     config: of the run, its seed included.
     probes: column -> `module:function`.
@@ -61,7 +61,7 @@ class RunResult:
 
   Attributes:
     digest: of its job.
-    method: the variant's name.
+    method: the method's name.
     seed: of the run.
     columns: of `points`.
     points: one row for each evaluation; NaN where something was not measured.
@@ -79,16 +79,16 @@ class RunResult:
     return [row[index] for row in self.points]
 
 
-def plan(experiment: Experiment, variants: Sequence[Variant], budget: Budget, seeds: int) -> list[Job]:
-  """All runs of an experiment, the first seed of every variant first.
+def plan(experiment: Experiment, methods: Sequence[Method], budget: Budget, seeds: int) -> list[Job]:
+  """All runs of an experiment, the first seed of every method first.
 
   Raises:
-    UserError: a variant's change refuses the experiment's config.
+    UserError: a method's change refuses the experiment's config.
   """
   return [
-    Job(variant.name, seed, experiment.config_of(variant, budget, seed), experiment.probes, experiment.recorded)
+    Job(method.name, seed, experiment.config_of(method, budget, seed), experiment.probes, experiment.recorded)
     for seed in range(seeds)
-    for variant in variants
+    for method in methods
   ]
 
 

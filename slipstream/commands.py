@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from absl import flags
 
 from configs import PRESETS, RunConfig, UserError, load_config, override, to_json
-from configs.baselines import BASELINES, apply_baseline
+from configs.methods import METHODS, apply_method
 from launch.process import ATTACHED, RoleProcess, stop_on_signals
 from launch.run_directory import RunDirectory, create_run_directory, open_run_directory
 
@@ -73,7 +73,7 @@ def _define_config(values: flags.FlagValues) -> None:
   flags.DEFINE_string(
     "method",
     "",
-    f"Makes the config into that of a method of the comparison ({', '.join(BASELINES)}), before --config.* changes it.",
+    f"Makes the config into that of a method of the comparison ({', '.join(METHODS)}), before --config.* changes it.",
     flag_values=values,
   )
   flags.DEFINE_bool("print_config", False, "Print the config as JSON and do nothing else.", flag_values=values)
@@ -136,7 +136,7 @@ def read_config(values: flags.FlagValues, overrides: Mapping[str, str]) -> RunCo
   else:
     raise UserError(f"No --config is given: name a preset ({', '.join(sorted(PRESETS))}) or a file.")
   if values.method:
-    config = apply_baseline(config, values.method)
+    config = apply_method(config, values.method)
   return override(config, overrides)
 
 

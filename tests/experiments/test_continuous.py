@@ -10,7 +10,7 @@ from experiments.registry import find_experiment
 def _configs(name: str, budget: str = "paper") -> tuple[Experiment, dict[str, RunConfig]]:
   experiment = find_experiment(name)
   return experiment, {
-    variant.name: experiment.config_of(variant, experiment.budgets[budget], seed=0) for variant in experiment.variants
+    method.name: experiment.config_of(method, experiment.budgets[budget], seed=0) for method in experiment.methods
   }
 
 
