@@ -6,7 +6,7 @@ import numpy as np
 from acme import core, specs
 
 from actors.adder import EventTableAdder
-from actors.policies import PolicyBank, epsilon_at, random_action
+from actors.policies import PolicyBank, random_action
 from configs import RunConfig
 from environments.timestep import EventTimeStep
 from replay_server.contract.messages import EpisodeSummary
@@ -130,7 +130,7 @@ class RolloutActor(core.Actor):
         self._bank.release(self.version)
       self._snapshot, self.version = latest, acquired
       self._adder.set_priorities(latest.priorities)
-    self._epsilon = epsilon_at(self._config, self._index, latest.learner_steps)
+    self._epsilon = self._config.learner.algorithm.epsilon_at(self._index, latest.learner_steps)
 
   def explores(self) -> bool:
     """Whether the next action is random; draws it, so ask once a step."""

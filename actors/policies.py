@@ -5,26 +5,9 @@ from collections.abc import Callable
 import numpy as np
 from acme import specs
 
-from configs import RunConfig, UserError
-from configs.schedules import linear
+from configs import UserError
 from networks import ActingPolicy
 from replay_server.contract.policy import PolicySnapshot
-
-
-def epsilon_at(config: RunConfig, worker_index: int, learner_steps: int) -> float:
-  """The share of random actions that a worker mixes in; 0 but for double DQN, as other policies have noise of their own.
-
-  Args:
-    config: of the run.
-    worker_index: of this one, from 0.
-    learner_steps: gradient steps of the policy that acts.
-  """
-  if config.learner.algorithm != "ddqn":
-    return 0.0
-  actor = config.actor
-  if actor.worker_epsilons:
-    return actor.worker_epsilons[worker_index % len(actor.worker_epsilons)]
-  return linear(actor.epsilon, actor.final_epsilon, learner_steps / actor.epsilon_decay_updates)
 
 
 def random_action(spec: specs.BoundedArray, rng: np.random.Generator) -> np.ndarray:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from actors.evaluator import with_random_actions
-from actors.policies import epsilon_at, random_action
+from actors.policies import random_action
 from configs import RunConfig, UserError, to_json
 from configs.seeding import derive_seed
 from environments import EventEnvironment, make_environment_spec, make_event_environment
@@ -144,7 +144,11 @@ def _epsilon(roll_out: RollOut) -> float:
   if roll_out.epsilon is not None:
     return roll_out.epsilon
   snapshot, learned = roll_out.snapshot
-  return epsilon_at(dataclasses.replace(learned, actor=roll_out.config.actor), 0, snapshot.learner_steps)
+  # The config's own exploration, where it is of the algorithm that learned the policy.
+  algorithm = roll_out.config.learner.algorithm
+  if not isinstance(algorithm, type(learned.learner.algorithm)):
+    algorithm = learned.learner.algorithm
+  return algorithm.epsilon_at(0, snapshot.learner_steps)
 
 
 def _check_fits(environment: EventEnvironment, learned: RunConfig) -> None:

@@ -37,20 +37,21 @@ class ActingPolicy(Protocol):
 class ActingQNetwork:
   """`QNetwork`'s forward pass, and its greedy policy."""
 
-  def __init__(self, inputs: int, num_actions: int, network: NetworkConfig, vector: Floats):
+  def __init__(self, inputs: int, num_actions: int, network: NetworkConfig, dueling: bool, vector: Floats):
     """Takes the weights that `flatten_weights` made.
 
     Args:
       inputs: numbers in one observation.
       num_actions: A.
-      network: its hidden layers, and what else is said of it.
+      network: its hidden layers, and whether observations are normalised.
+      dueling: whether it has two streams.
       vector: float32 [P].
 
     Raises:
       UserError: the vector has another length than such a network's weights.
     """
-    self._dueling = network.dueling
-    if not network.dueling:
+    self._dueling = dueling
+    if not dueling:
       (self._values,), self._features = _split(vector, [(inputs, *network.hidden_sizes, num_actions)], inputs, network)
       return
     *shared, last = (inputs, *network.hidden_sizes)

@@ -1,37 +1,14 @@
-"""Exploration rates, and networks by version."""
+"""Networks by version, and random actions."""
 
 import weakref
-from typing import Any
 
 import numpy as np
 import pytest
 from acme import specs
 
-from actors.policies import PolicyBank, epsilon_at, random_action
-from configs import ActorConfig, LearnerConfig, RunConfig, UserError
+from actors.policies import PolicyBank, random_action
+from configs import UserError
 from replay_server.contract.policy import PolicySnapshot
-
-
-@pytest.mark.parametrize(("steps", "epsilon"), [(0, 1.0), (250, 0.775), (500, 0.55), (1_000, 0.1), (9_999, 0.1)])
-def test_epsilon_falls_linearly_with_the_learners_steps_and_stays_at_its_end(steps: int, epsilon: float) -> None:
-  config = RunConfig(actor=ActorConfig(epsilon=1.0, final_epsilon=0.1, epsilon_decay_updates=1_000))
-  assert epsilon_at(config, 0, steps) == pytest.approx(epsilon)
-
-
-def test_epsilon_without_a_final_value_stays() -> None:
-  assert epsilon_at(RunConfig(actor=ActorConfig(epsilon=0.3)), 5, 10**9) == 0.3
-
-
-def test_workers_take_their_own_epsilons_in_turn() -> None:
-  actor = ActorConfig(epsilon=0.3, final_epsilon=0.0, worker_epsilons=(0.5, 0.25, 0.125))
-  config = RunConfig(actor=actor)
-  assert [epsilon_at(config, worker, 10_000) for worker in range(4)] == [0.5, 0.25, 0.125, 0.5]
-
-
-@pytest.mark.parametrize("algorithm", ["sac", "qr_sac", "td3"])
-def test_policies_with_noise_of_their_own_mix_no_random_actions_in(algorithm: Any) -> None:
-  config = RunConfig(actor=ActorConfig(epsilon=0.3), learner=LearnerConfig(algorithm=algorithm))
-  assert epsilon_at(config, 0, 0) == 0
 
 
 class _Policy:

@@ -269,6 +269,8 @@ def test_a_stored_policy_acts_greedily_or_as_the_workers_do(capsys, tmp_path, sm
     assert capsys.readouterr().out.startswith("small_rooms: 50 steps, 2 episodes ended, policy 7, 30% random actions\n")
   assert run(["events", f"--checkpoint={path}", "--steps=50", "--epsilon=0"]) == 0
   assert "policy 7, 0% random actions" in capsys.readouterr().out
+  assert run(["events", f"--checkpoint={path}", "--steps=50", "--config.learner.algorithm.epsilon=0.1"]) == 0
+  assert "policy 7, 10% random actions" in capsys.readouterr().out
 
 
 def test_other_events_can_be_tried_with_a_stored_policy(capsys, tmp_path, small_rooms):
