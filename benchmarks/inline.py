@@ -13,7 +13,7 @@ from actors.worker import RolloutWorker
 from benchmarks.measure import Figure, Report, interleave
 from configs.presets import three_rooms
 from environments import make_environment_spec, make_event_environment
-from learner.learner import Learner
+from learner.learner import Learner, make_learner
 from replay_server.contract.layout import make_row_codec
 from replay_server.process.server import ReplayServer
 
@@ -36,7 +36,7 @@ def run(runs: int, quick: bool) -> Report:
     server = stack.enter_context(
       ReplayServer(config, make_row_codec(spec), "benchmark", directory / "replay", inline=True)
     )
-    learner = Learner(server.connection, server.manifest, spec, 0, stop, directory)
+    learner = make_learner(server.connection, server.manifest, spec, 0, stop, directory)
     stack.callback(learner.close)
     worker = RolloutWorker(server.connection, server.manifest, "actor_0", 0, 0, stop)
     stack.callback(worker.close)

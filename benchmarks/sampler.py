@@ -12,7 +12,7 @@ import tensorflow as tf
 from benchmarks import server, workload
 from benchmarks.measure import Contender, Figure, Ratio, Report, interleave
 from configs import RunConfig
-from learner.sampler import StratifiedSampler
+from learner.sources.server import make_server_source
 from replay_server.contract.codec import RowCodec
 from replay_server.contract.connection import Connection
 from replay_server.contract.layout import make_row_codec
@@ -67,7 +67,7 @@ class _Sampler:
 
   def __init__(self, connection: Connection, config: RunConfig, codec: RowCodec):
     self.block = config.learner.batch_size * config.learner.updates_per_block
-    self._sampler = StratifiedSampler(connection, config, codec, threading.Event())
+    self._sampler = make_server_source(connection, workload.make_manifest(config, codec), threading.Event())
 
   def draw(self) -> None:
     self._sampler.next_block()

@@ -19,7 +19,7 @@ from environments import make_environment_spec, make_event_environment
 from launch.roles import prepare_tensorflow
 from launch.run_directory import RunDirectory
 from launch.view import RunView
-from learner.learner import Learner
+from learner.learner import Learner, make_learner
 from replay_server.contract.layout import make_row_codec
 from replay_server.contract.messages import Heartbeat
 from replay_server.contract.status import RunStatus
@@ -74,7 +74,7 @@ def run_inline(
     )
     connection, seed = server.connection, config.seed
     roles = _Roles(
-      learner=Learner(connection, manifest, spec, derive_seed(seed, "learner"), stop, run.checkpoints),
+      learner=make_learner(connection, manifest, spec, derive_seed(seed, "learner"), stop, run.checkpoints),
       worker=RolloutWorker(connection, manifest, "actor_0", 0, derive_seed(seed, "actor"), stop),
       evaluator=Evaluator(connection, manifest, derive_seed(seed, "evaluator"), stop, run.checkpoints / "policy"),
     )
@@ -99,7 +99,7 @@ class _Roles:
     """What roles in processes of their own would have sent."""
     host, pid = socket.gethostname(), os.getpid()
     return [
-      Heartbeat("learner", "learner", host, pid, self.learner.describe_state(), ended, self.learner.metrics()),
+      Heartbeat("learner", "learner", host, pid, self.learner.state, ended, self.learner.metrics()),
       Heartbeat("actor_0", "actor", host, pid, self.worker.state, ended, self.worker.metrics()),
       Heartbeat("evaluator", "evaluator", host, pid, self.evaluator.state, ended, self.evaluator.metrics()),
     ]

@@ -16,7 +16,7 @@ from environments import make_environment_spec, make_event_environment
 from launch import gpu
 from launch.process import RoleProcess
 from launch.run_directory import RunDirectory
-from learner.learner import Learner
+from learner.learner import make_learner
 from replay_server.contract.codec import RowCodec
 from replay_server.contract.connection import Connection
 from replay_server.contract.layout import make_row_codec
@@ -136,7 +136,7 @@ def learn(
   environment.close()
   manifest.check_codec(make_row_codec(spec))
   seed = derive_seed(manifest.config.seed, "learner")
-  learner = Learner(connection, manifest, spec, seed, process.stop, directory.checkpoints, device)
+  learner = make_learner(connection, manifest, spec, seed, process.stop, directory.checkpoints, device)
   lifeline = Lifeline(
     connection, "learner", process.name, process.stop, process.server_lost, learner.metrics, learner.describe_state
   )
