@@ -24,8 +24,7 @@ def run(runs: int, quick: bool) -> Report:
   """Steps and updates per second on the three-room world, server and all in this process."""
   blocks = 1 if quick else 10
   config = three_rooms.get_config()
-  # As an inline run does: a block holds everything that was collected before it.
-  config = dataclasses.replace(config, learner=dataclasses.replace(config.learner, prefetch=False, device="CPU:0"))
+  config = dataclasses.replace(config, learner=dataclasses.replace(config.learner, device="CPU:0"))
   environment = make_event_environment(config)
   spec = make_environment_spec(environment)
   environment.close()

@@ -2,8 +2,6 @@
 
 import contextlib
 import dataclasses
-import os
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -22,6 +20,7 @@ from launch.view import RunView
 from learner.learner import Learner, make_learner
 from replay_server.contract.layout import make_row_codec
 from replay_server.contract.messages import Heartbeat
+from replay_server.contract.role import heartbeat_of
 from replay_server.contract.status import RunStatus
 from replay_server.process.keeper import TICK_SECONDS, Keeper
 from replay_server.process.server import ReplayServer
@@ -67,12 +66,7 @@ def run_inline(
     contextlib.closing(Keeper(server, run.path)) as keeper,
   ):
     run.write_config(config)
-    # A block is drawn when it is due. In blocks of several batches a stream has still a part of each drawn ahead.
-    manifest = dataclasses.replace(
-      server.manifest,
-      config=dataclasses.replace(config, learner=dataclasses.replace(config.learner, prefetch=False)),
-    )
-    connection, seed = server.connection, config.seed
+    connection, manifest, seed = server.connection, server.manifest, config.seed
     roles = _Roles(
       learner=make_learner(connection, manifest, spec, derive_seed(seed, "learner"), stop, run.checkpoints),
       worker=RolloutWorker(connection, manifest, "actor_0", 0, derive_seed(seed, "actor"), stop),
@@ -97,12 +91,7 @@ class _Roles:
 
   def heartbeats(self, ended: bool = False) -> list[Heartbeat]:
     """What roles in processes of their own would have sent."""
-    host, pid = socket.gethostname(), os.getpid()
-    return [
-      Heartbeat("learner", "learner", host, pid, self.learner.state, ended, self.learner.metrics()),
-      Heartbeat("actor_0", "actor", host, pid, self.worker.state, ended, self.worker.metrics()),
-      Heartbeat("evaluator", "evaluator", host, pid, self.evaluator.state, ended, self.evaluator.metrics()),
-    ]
+    return [heartbeat_of(role, ended) for role in (self.learner, self.worker, self.evaluator)]
 
 
 def _take_turns(

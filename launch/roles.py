@@ -22,6 +22,7 @@ from replay_server.contract.connection import Connection
 from replay_server.contract.layout import make_row_codec
 from replay_server.contract.lifeline import Lifeline
 from replay_server.contract.manifest import Manifest, read_manifest
+from replay_server.contract.role import Role
 from replay_server.contract.status import read_live_status
 from replay_server.process.keeper import Keeper
 from replay_server.process.monitor import DEAD_AFTER_SECONDS
@@ -137,11 +138,7 @@ def learn(
   manifest.check_codec(make_row_codec(spec))
   seed = derive_seed(manifest.config.seed, "learner")
   learner = make_learner(connection, manifest, spec, seed, process.stop, directory.checkpoints, device)
-  lifeline = Lifeline(
-    connection, "learner", process.name, process.stop, process.server_lost, learner.metrics, learner.describe_state
-  )
-  with lifeline:
-    learner.run()
+  _live(process, connection, learner)
 
 
 def act(process: RoleProcess, address: str, index: int) -> None:
@@ -155,11 +152,7 @@ def act(process: RoleProcess, address: str, index: int) -> None:
   connection, manifest = join(address, process.stop)
   seed = derive_seed(manifest.config.seed, "actor", index)
   worker = RolloutWorker(connection, manifest, process.name, index, seed, process.stop)
-  lifeline = Lifeline(
-    connection, "actor", process.name, process.stop, process.server_lost, worker.metrics, lambda: worker.state
-  )
-  with lifeline:
-    worker.run()
+  _live(process, connection, worker)
 
 
 def evaluate(process: RoleProcess, address: str, run: RunDirectory | None = None) -> None:
@@ -174,11 +167,13 @@ def evaluate(process: RoleProcess, address: str, run: RunDirectory | None = None
   seed = derive_seed(manifest.config.seed, "evaluator")
   policies = run.checkpoints / "policy" if run is not None else None
   evaluator = Evaluator(connection, manifest, seed, process.stop, policies)
-  lifeline = Lifeline(
-    connection, "evaluator", process.name, process.stop, process.server_lost, evaluator.metrics, lambda: evaluator.state
-  )
-  with lifeline:
-    evaluator.run()
+  _live(process, connection, evaluator)
+
+
+def _live(process: RoleProcess, connection: Connection, role: Role) -> None:
+  """Runs a role while its heartbeats tell the server of it, until its end, the run's or the server's."""
+  with Lifeline(connection, role, process.stop, process.server_lost):
+    role.run()
 
 
 def prepare_tensorflow(threads: int, sees_gpu: bool = True) -> None:

@@ -22,6 +22,7 @@ from networks import flatten_weights
 from replay_server.contract.connection import Connection
 from replay_server.contract.manifest import Manifest
 from replay_server.contract.policy import PolicyPublisher, PolicySnapshot, PolicySource
+from replay_server.contract.role import Kind
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +52,9 @@ class Learner(core.Learner):
     policy_version: the last published, over restarts.
     parts: that it is made of.
   """
+
+  name = "learner"
+  kind: Kind = "learner"
 
   def __init__(self, manifest: Manifest, parts: LearnerParts, published_version: int, stop: threading.Event):
     """Goes on from the last checkpoint, if there is one, and publishes its policy.

@@ -456,6 +456,15 @@ def test_what_it_waits_for_is_said(make_config, serve, learn) -> None:
   assert learner.state == "learning"
 
 
+def test_the_learner_of_an_inline_run_draws_nothing_ahead(make_config, serve, learn) -> None:
+  filled = serve(make_config(TABLES, **{**FIELDS, "updates_per_block": 1, "prefetch": True}))
+  filled.server.manifest = dataclasses.replace(filled.server.manifest, inline=True)
+  filled.fill("default", range(8))
+  learner = learn(filled)
+  learner.step()
+  assert learner.metrics()["drawn_ahead"] == 0
+
+
 def test_a_device_that_is_not_there_is_refused_by_a_sentence() -> None:
   assert choose_device("CPU:0") == "CPU:0"
   assert choose_device("") in ("CPU:0", "GPU:0")

@@ -5,17 +5,18 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 import threading
 
 import pytest
 
 from configs import load_config, to_json
-from configs.seeding import derive_seed
-from launch.process import stop_on_signals
 from launch.roles import row_codec
-from launch.run_directory import Failure, create_run_directory, take_failures, write_failure
+from launch.run_directory import create_run_directory
 from replay_server.process.server import ReplayServer
-from slipstream.commands import COMMANDS, split_overrides
+from slipstream.commands import COMMANDS
+from slipstream.commands.command import split_overrides
 from slipstream.main import run
 
 
@@ -186,25 +187,6 @@ def test_ctrl_c_while_attach_waits_for_a_server_is_one_word(capsys):
   assert capsys.readouterr().err.strip() == "Interrupted."
 
 
-def test_failures_of_a_launcher_that_was_killed_are_told_once_and_a_broken_one_names_its_log(tmp_path):
-  write_failure(tmp_path, Failure("learner", "It diverged.", 2))
-  (tmp_path / "actor_0.failure.json").write_text("")
-  assert {failure.role: failure.exit_code for failure in take_failures(tmp_path)} == {"learner": 2, "actor_0": 1}
-  assert take_failures(tmp_path) == []
-  write_failure(tmp_path / "missing", Failure("learner", "It diverged.", 2))  # Cannot be written, and does not raise.
-
-
-@pytest.mark.parametrize("ignored", [False, True])
-def test_a_hang_up_stops_a_role_unless_it_was_started_to_ignore_it(ignored):
-  before = signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
-  try:
-    with stop_on_signals() as stop:
-      os.kill(os.getpid(), signal.SIGHUP)
-      assert stop.wait(0.5) != ignored
-  finally:
-    signal.signal(signal.SIGHUP, before)
-
-
 def test_a_run_root_that_cannot_be_written_is_named(capsys, tmp_path):
   (tmp_path / "file").write_text("")
   said = mistake(capsys, "train", "--config=three_rooms", f"--run_root={tmp_path / 'file'}")
@@ -248,6 +230,17 @@ def test_every_command_explains_its_flags(capsys, name):
   assert f"slipstream {name}" in capsys.readouterr().out
 
 
+def test_help_loads_no_heavy_library():
+  heavy = {"acme", "gymnasium", "launchpad", "matplotlib", "reverb", "sonnet", "tensorflow"}
+  code = (
+    "import sys; from slipstream.commands import COMMANDS; from slipstream.main import run\n"
+    "for name in COMMANDS: run([name, '--help'])\n"
+    f"print('loaded:', {heavy} & set(sys.modules))"
+  )
+  done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+  assert done.stdout.splitlines()[-1] == "loaded: set()"
+
+
 def test_experiments_are_listed_with_what_they_show(capsys):
   assert run(["experiment"]) == 0
   lines = capsys.readouterr().out.splitlines()
@@ -269,10 +262,3 @@ def test_overrides_are_taken_out_of_the_arguments_in_both_spellings():
   rest, overrides = split_overrides(["--a", "--config.x.y=1", "--config", "c", "--config.z", "2"])
   assert rest == ["--a", "--config", "c"]
   assert overrides == {"x.y": "1", "z": "2"}
-
-
-def test_seeds_of_roles_differ_and_repeat():
-  seeds = {derive_seed(7, role, index) for role in ("actor", "learner", "evaluator") for index in range(50)}
-  assert len(seeds) == 150
-  assert derive_seed(7, "actor", 3) == derive_seed(7, "actor", 3)
-  assert derive_seed(8, "actor", 3) != derive_seed(7, "actor", 3)

@@ -1,51 +1,24 @@
-"""`slipstream evaluate --checkpoint`: plays, records and exports a stored policy."""
+"""Stored policies: finding, playing, recording and exporting one."""
 
-import json
 import pathlib
 
 import numpy as np
 import tensorflow as tf
 
-from actors.evaluator import make_evaluated_policy, play_episode
+from actors.evaluator import PlayedEpisode, make_evaluated_policy, make_greedy_policy, play_episode
 from configs import RunConfig, UserError
 from configs.seeding import derive_seed
 from environments import make_environment_spec, make_event_environment
 from launch import report
-from launch.finish import find_policy, record_episode
 from launch.run_directory import RunDirectory
 from networks import QNetwork, assign_weights, make_policy
-from replay_server.contract.policy import PolicySnapshot, load_snapshot
+from replay_server.contract.policy import PolicySnapshot
 
 
-def evaluate_checkpoint(checkpoint: str, episodes: int, video: bool, export: str) -> int:
-  """Plays a stored policy greedily and prints what came of it; returns the exit code.
-
-  Args:
-    checkpoint: a run directory (its best policy), or a policy file.
-    episodes: to play.
-    video: save one more episode beside the policy's run, as a .gif.
-    export: a folder for the policy as a SavedModel; empty for none.
-
-  Raises:
-    UserError: there is no policy, or the environment cannot be made or rendered.
-  """
-  path = policy_path(pathlib.Path(checkpoint))
-  snapshot, config = load_snapshot(path)
-  print(f"Policy {snapshot.version} ({snapshot.learner_steps} gradient steps) of {config.name}, from {path}.")
-  returns, lengths = _play(config, snapshot, episodes)
-  if video:
-    print(f"Video: {_save_video(config, snapshot, path)}")
-  if export:
-    export_policy(config, snapshot, pathlib.Path(export))
-    print(f"SavedModel: {export}")
-  result = {
-    "episodes": episodes,
-    "mean_return": float(np.mean(returns)),
-    "std_return": float(np.std(returns)),
-    "mean_length": float(np.mean(lengths)),
-  }
-  print(f"RESULT {json.dumps(result)}", flush=True)
-  return 0
+def find_policy(run: RunDirectory) -> pathlib.Path | None:
+  """The run's best evaluated policy, or else its latest; None where it has neither."""
+  candidates = [run.checkpoints / "policy" / name for name in ("best.npz", "latest.npz")]
+  return next((path for path in candidates if path.is_file()), None)
 
 
 def policy_path(path: pathlib.Path) -> pathlib.Path:
@@ -64,23 +37,45 @@ def policy_path(path: pathlib.Path) -> pathlib.Path:
   return found
 
 
-def _play(config: RunConfig, snapshot: PolicySnapshot, episodes: int) -> tuple[list[float], list[int]]:
+def play_policy(config: RunConfig, snapshot: PolicySnapshot, episodes: int) -> list[PlayedEpisode]:
+  """Plays as an evaluation does: greedily, with the random actions of `evaluator.epsilon`.
+
+  Raises:
+    UserError: the environment cannot be made.
+  """
   seed = derive_seed(config.seed, "evaluator")
   environment = make_event_environment(config, seed=seed)
   try:
     policy = make_evaluated_policy(config, environment, snapshot, np.random.default_rng(seed))
-    played = [play_episode(environment, policy) for _ in range(episodes)]
+    return [play_episode(environment, policy) for _ in range(episodes)]
   finally:
     environment.close()
-  for number, episode in enumerate(played):
-    fired = [event.name for bit, event in enumerate(config.events) if episode.events >> bit & 1]
-    print(
-      f"  episode {number}: return {episode.episode_return:g}, {episode.length} steps, events: {', '.join(fired) or 'none'}"
+
+
+def record_episode(config: RunConfig, snapshot: PolicySnapshot) -> PlayedEpisode:
+  """One rendered greedy episode.
+
+  Raises:
+    UserError: the environment cannot be rendered.
+  """
+  environment = make_event_environment(config, seed=derive_seed(config.seed, "evaluator"), render=True)
+  try:
+    episode = play_episode(environment, make_greedy_policy(config, environment, snapshot), record=True)
+  finally:
+    environment.close()
+  if any(frame is None or getattr(frame, "ndim", 0) != 3 for frame in episode.frames):
+    raise UserError(
+      f"Environment {config.environment.name!r} gives no pictures: support render_mode='rgb_array' in it."
     )
-  return [episode.episode_return for episode in played], [episode.length for episode in played]
+  return episode
 
 
-def _save_video(config: RunConfig, snapshot: PolicySnapshot, policy: pathlib.Path) -> pathlib.Path:
+def save_video(config: RunConfig, snapshot: PolicySnapshot, policy: pathlib.Path) -> pathlib.Path:
+  """Saves one greedy episode as an animation in `videos/` of the run that the file `policy` belongs to, or else beside it.
+
+  Raises:
+    UserError: the environment cannot be rendered.
+  """
   episode = record_episode(config, snapshot)
   run = policy.parents[2] if len(policy.parents) > 2 and policy.parent.name == "policy" else policy.parent
   path = run / "videos" / f"policy_{snapshot.version}.gif"
