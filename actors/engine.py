@@ -1,7 +1,7 @@
 """From observations to actions: the one path for workers, evaluations and reports, in one environment or in several."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,7 +28,7 @@ def choose_actions(behaviours: Sequence[Behaviour], observations: Sequence[Array
     behaviours: one for each environment. A shared policy takes its noise from the generator of the first that uses it.
     observations: the environments' latest, in the same order, [...] each.
   """
-  choices: dict[int, Choice] = {}
+  choices: list[Any] = [None] * len(behaviours)  # Every one is set below.
   users: dict[ActingPolicy, list[int]] = {}
   for index, behaviour in enumerate(behaviours):
     policy = behaviour.next_policy()
@@ -43,4 +43,4 @@ def choose_actions(behaviours: Sequence[Behaviour], observations: Sequence[Array
     actions, extras = policy.explore(batch, behaviours[indices[0]].rng)
     for row, index in enumerate(indices):
       choices[index] = Choice(actions[row], extras and {name: values[row] for name, values in extras.items()})
-  return [choices[index] for index in range(len(behaviours))]
+  return choices

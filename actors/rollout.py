@@ -6,7 +6,6 @@ from actors.adder import EventTableAdder
 from actors.behaviour import Behaviour
 from actors.engine import Choice
 from environments import EventEnvironment
-from environments.timestep import EventTimeStep
 from replay_server.contract.messages import EpisodeSummary
 
 
@@ -19,36 +18,29 @@ class Rollout:
     environment: that it plays in.
     behaviour: that chooses its actions.
     adder: for this environment alone.
+    ended: whether the last episode is over, or none has begun.
+    observation: the latest one, once an episode has begun.
     length: steps of the episode so far.
   """
+
+  observation: np.ndarray
 
   def __init__(self, name: str, environment: EventEnvironment, behaviour: Behaviour, adder: EventTableAdder):
     """Makes a rollout whose first episode has not begun; `name` is the worker's, for summaries."""
     self.environment = environment
     self.behaviour = behaviour
     self.adder = adder
+    self.ended = True
     self.length = 0
     self._name = name
-    self._timestep: EventTimeStep | None = None
     self._episode_return = 0.0
     self._events = 0
 
-  @property
-  def ended(self) -> bool:
-    """Whether the last episode is over, or none has begun."""
-    return self._timestep is None or self._timestep.last()
-
-  @property
-  def observation(self) -> np.ndarray:
-    """The latest observation of an episode that has begun."""
-    assert self._timestep is not None, "an episode must have begun"
-    observation: np.ndarray = self._timestep.observation
-    return observation
-
   def begin(self) -> None:
     """Begins an episode."""
-    self._timestep = self.environment.reset()
-    self.adder.add_first(self._timestep)
+    timestep = self.environment.reset()
+    self.adder.add_first(timestep)
+    self.observation, self.ended = timestep.observation, False
     self.length, self._episode_return, self._events = 0, 0.0, 0
 
   def step(self, choice: Choice) -> EpisodeSummary | None:
@@ -59,12 +51,12 @@ class Rollout:
       Stopped: told to stop while the server held the writer back.
     """
     timestep = self.environment.step(choice.action)
-    self._timestep = timestep
     version = self.behaviour.version
     self.adder.add(choice.action, timestep, {"policy_version": version, **choice.extras})
+    self.observation, self.ended = timestep.observation, timestep.last()
     self.length += 1
     self._episode_return += float(timestep.reward)
     self._events |= timestep.events
-    if not timestep.last():
+    if not self.ended:
       return None
     return EpisodeSummary(self._name, self._episode_return, self.length, self._events, version)
