@@ -147,8 +147,8 @@ class EventTableAdder(base.Adder):
     if self._observation is None:
       raise ValueError("add_first must be called before add")
     next_observation = np.asarray(next_timestep.observation)
-    reward = float(next_timestep.reward) + next_timestep.shaping
-    self._extend_open(reward, float(next_timestep.discount))
+    reward, discount = float(next_timestep.reward) + next_timestep.shaping, float(next_timestep.discount)
+    self._extend_open(reward, discount)
     self._open.append(
       _OpenStep(
         values={
@@ -160,7 +160,7 @@ class EventTableAdder(base.Adder):
           **extras,
         },
         reward=reward,
-        discount=float(next_timestep.discount),
+        discount=discount,
         steps=1,
       )
     )

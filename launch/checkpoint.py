@@ -6,7 +6,7 @@ import pathlib
 import numpy as np
 import tensorflow as tf
 
-from actors.evaluator import make_evaluated_policy, play_episode
+from actors.evaluator import make_evaluated_behaviour, play_episode
 from configs import RunConfig, UserError
 from configs.seeding import derive_seed
 from environments import make_environment_spec, make_event_environment
@@ -68,8 +68,8 @@ def _play(config: RunConfig, snapshot: PolicySnapshot, episodes: int) -> tuple[l
   seed = derive_seed(config.seed, "evaluator")
   environment = make_event_environment(config, seed=seed)
   try:
-    policy = make_evaluated_policy(config, environment, snapshot, np.random.default_rng(seed))
-    played = [play_episode(environment, policy) for _ in range(episodes)]
+    behaviour = make_evaluated_behaviour(config, environment, snapshot, np.random.default_rng(seed))
+    played = [play_episode(environment, behaviour) for _ in range(episodes)]
   finally:
     environment.close()
   for number, episode in enumerate(played):

@@ -3,7 +3,7 @@
 import dataclasses
 import pathlib
 
-from actors.evaluator import PlayedEpisode, make_greedy_policy, play_episode
+from actors.evaluator import PlayedEpisode, make_greedy_behaviour, play_episode
 from configs import RunConfig, UserError
 from configs.seeding import derive_seed
 from environments import make_event_environment
@@ -92,7 +92,7 @@ def record_episode(config: RunConfig, snapshot: PolicySnapshot) -> PlayedEpisode
   """
   environment = make_event_environment(config, seed=derive_seed(config.seed, "evaluator"), render=True)
   try:
-    episode = play_episode(environment, make_greedy_policy(config, environment, snapshot), record=True)
+    episode = play_episode(environment, make_greedy_behaviour(config, environment, snapshot), record=True)
   finally:
     environment.close()
   if any(frame is None or getattr(frame, "ndim", 0) != 3 for frame in episode.frames):

@@ -5,7 +5,7 @@ switches; these few matrix products do not.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +18,9 @@ from networks.weights import Floats, split_vector
 
 Shape = tuple[int, ...]
 Array = npt.NDArray[Any]
+# What a row must hold of the behaviour that chose its action: name of an extra row field -> values, [B, ...] for a batch.
+Extras = Mapping[str, Array]
+NO_EXTRAS: Extras = {}
 
 _ZERO = np.zeros((), np.float32)
 
@@ -25,8 +28,13 @@ _ZERO = np.zeros((), np.float32)
 class ActingPolicy(Protocol):
   """What a policy does with observations [B, ...]."""
 
-  def explore(self, observations: Array, rng: np.random.Generator) -> Array:
-    """Actions [B, ...] with the noise of training, where the algorithm's policy has some of its own."""
+  def explore(self, observations: Array, rng: np.random.Generator) -> tuple[Array, Extras]:
+    """Actions [B, ...] with the noise of training, if the policy has noise of its own, and their extras.
+
+    The extras are the behaviour's part of a row, such as the mean and deviation that an action was drawn from: a value for
+    every field that the algorithm adds to rows, `NO_EXTRAS` if it adds none. A random action has no extras, so an algorithm
+    that adds fields cannot have random steps.
+    """
     ...
 
   def best(self, observations: Array) -> Array:
@@ -71,10 +79,10 @@ class ActingQNetwork:
     """The actions with the largest values: int32 [B]."""
     return self.values(observations).argmax(axis=-1).astype(np.int32)
 
-  def explore(self, observations: Array, rng: np.random.Generator) -> Array:
-    """The same: it is the actor who takes random actions now and then."""
+  def explore(self, observations: Array, rng: np.random.Generator) -> tuple[Array, Extras]:
+    """The same actions: the actor mixes in the random ones."""
     del rng
-    return self.best(observations)
+    return self.best(observations), NO_EXTRAS
 
 
 class ActingGaussianPolicy:
@@ -95,12 +103,12 @@ class ActingGaussianPolicy:
     """The actions of the means: float32 [B, A]."""
     return np.tanh(self._mlp(self._features(observations))[:, : self._num_dimensions])
 
-  def explore(self, observations: Array, rng: np.random.Generator) -> Array:
+  def explore(self, observations: Array, rng: np.random.Generator) -> tuple[Array, Extras]:
     """Actions drawn from the policy: float32 [B, A]."""
     outputs = self._mlp(self._features(observations))
     mean, log_std = outputs[:, : self._num_dimensions], outputs[:, self._num_dimensions :]
     std = np.exp(_clip(log_std, *LOG_STD_RANGE))
-    return np.tanh(mean + std * rng.standard_normal(mean.shape, np.float32))
+    return np.tanh(mean + std * rng.standard_normal(mean.shape, np.float32)), NO_EXTRAS
 
 
 class ActingDeterministicPolicy:
@@ -126,11 +134,11 @@ class ActingDeterministicPolicy:
     """The policy's actions: float32 [B, A]."""
     return np.tanh(self._mlp(self._features(observations)))
 
-  def explore(self, observations: Array, rng: np.random.Generator) -> Array:
+  def explore(self, observations: Array, rng: np.random.Generator) -> tuple[Array, Extras]:
     """The policy's actions with noise, cut off at -1 and 1: float32 [B, A]."""
     actions = self.best(observations)
     actions += self._noise * rng.standard_normal(actions.shape, np.float32)
-    return _clip(actions, -1.0, 1.0)
+    return _clip(actions, -1.0, 1.0), NO_EXTRAS
 
 
 def _clip(values: Floats, low: float, high: float) -> Floats:

@@ -91,7 +91,7 @@ def test_a_gaussian_policy_explores_by_its_distribution():
   network = shifted(make_gaussian_policy(run, make_spec(), seed=5))
   acting = make_acting_policy(run, make_spec(), flatten_weights(network))
   observation = np.array([[0.1, -0.2, 0.3]], np.float32)
-  drawn = acting.explore(np.repeat(observation, 20_000, axis=0), np.random.default_rng(1))
+  drawn, _ = acting.explore(np.repeat(observation, 20_000, axis=0), np.random.default_rng(1))
   mean, log_std = (part.numpy()[0] for part in network(network.features(observation)))
   before = np.arctanh(np.clip(drawn.astype(np.float64), -1 + 1e-7, 1 - 1e-7))
   # Quartiles, which no clipping moves.
@@ -105,10 +105,11 @@ def test_a_deterministic_policy_explores_with_the_configs_noise_and_within_the_b
   network = make_policy(run, make_spec(), seed=5)
   acting = make_acting_policy(run, make_spec(), flatten_weights(network))
   observation = np.zeros((20_000, 3), np.float32)
-  noise = acting.explore(observation, np.random.default_rng(1)) - acting.best(observation)
+  explored, _ = acting.explore(observation, np.random.default_rng(1))
+  noise = explored - acting.best(observation)
   np.testing.assert_allclose(noise.std(axis=0), run.actor.action_noise, rtol=0.05)
   far = make_acting_policy(run, make_spec(), flatten_weights(network) + 10)
-  explored = far.explore(np.ones((500, 3), np.float32), np.random.default_rng(1))
+  explored, _ = far.explore(np.ones((500, 3), np.float32), np.random.default_rng(1))
   assert np.abs(explored).max() == 1
 
 

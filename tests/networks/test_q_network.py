@@ -152,7 +152,9 @@ def test_the_acting_network_gives_the_values_of_the_sonnet_network(hidden_sizes,
   best = acting.best(observations)
   assert best.dtype == np.int32
   np.testing.assert_array_equal(best, network.best_actions(observations))
-  np.testing.assert_array_equal(acting.explore(observations, np.random.default_rng(0)), best)
+  explored, extras = acting.explore(observations, np.random.default_rng(0))
+  np.testing.assert_array_equal(explored, best)
+  assert extras == {}
 
 
 def test_a_duelling_networks_values_are_the_states_and_the_advantages_less_their_mean():
