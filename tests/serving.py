@@ -99,9 +99,9 @@ def _take_all(connection: Connection, table: str) -> list[tuple[float, np.ndarra
   """Priority and row of every item of a table with the selector "fifo", from the oldest to the newest; takes them out."""
 
   def take() -> tuple[float, np.ndarray]:
-    key, _, _, priority, row = connection.client._client.NewSampler(table, 1, 1).GetNextTrajectory()
-    connection.client.mutate_priorities(table, deletes=[int(key)])
-    return float(priority), np.asarray(row)
+    key, _, _, priority, (row,) = connection.open_sampler(table, samples=1, in_flight=1).next()
+    connection.client.mutate_priorities(table, deletes=[key])
+    return priority, row
 
   taken = [connection.call(take, "draining", 10) for _ in range(size_of(connection, table))]
   assert size_of(connection, table) == 0

@@ -34,7 +34,7 @@ class PolicyPublisher:
   """Writes snapshots; the learner's."""
 
   def __init__(self, connection: Connection):
-    self._writer = connection.writer(columns=len(layout.policy_signature()))
+    self._writer = connection.writer()
 
   def publish(self, snapshot: PolicySnapshot) -> None:
     """Replaces the published policy.
