@@ -81,8 +81,7 @@ class RolloutWorker:
     self._rng = np.random.default_rng(seeds.pop())
     environments = [make_event_environment(config, seed=s, shaped=True) for s in seeds[: config.actor.environments]]
     spec = make_environment_spec(environments[0])
-    codec = layout.make_row_codec(spec)
-    manifest.check_codec(codec)
+    manifest.check_spec(spec)
     self._bank = PolicyBank(lambda weights: make_acting_policy(config, spec, weights))
     source = PolicySource(connection, config.replay.default.name)
     warm_up = WarmUp(config.actor.random_steps)
@@ -102,7 +101,7 @@ class RolloutWorker:
           source=source,
           warm_up=warm_up,
           # A restarted worker must not reuse the episode ids of the one that it replaces.
-          adder=EventTableAdder(writer, codec, config, writer_id=secrets.randbits(31), histories=histories),
+          adder=EventTableAdder(writer, manifest.codec, config, writer_id=secrets.randbits(31), histories=histories),
           seed=action_seed,
         ),
       )

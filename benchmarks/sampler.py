@@ -15,7 +15,6 @@ from configs import RunConfig
 from learner.sampler import StratifiedSampler
 from replay_server.contract.codec import RowCodec
 from replay_server.contract.connection import Connection
-from replay_server.contract.layout import make_row_codec
 
 _BATCH_SIZES = (32, 256)
 # Drawn before the clock starts, so that a stock from before the run counts for less.
@@ -25,11 +24,12 @@ _WARM_UP_BLOCKS = 2
 def run(runs: int, quick: bool) -> Report:
   """Transitions per second over seven tables, and from one table with the same rows."""
   size, seconds = (700, 0.1) if quick else (20_000, 1.5)
-  codec = make_row_codec(workload.make_spec())
   shared = workload.make_config(workload.SHARES, size)
   sizes = {table.name: shared.replay.capacity_of(table) for table in shared.replay.all_tables}
   figures, ratios = [], []
-  with server.ServerProcess(workload.make_manifest(shared, codec)) as process:
+  manifest = workload.make_manifest(shared, workload.make_spec())
+  codec = manifest.codec
+  with server.ServerProcess(manifest) as process:
     connection = process.connection
     workload.fill(
       connection, workload.make_rows(codec, sum(sizes.values())), sizes, {server.UNIFORM: sum(sizes.values())}

@@ -9,35 +9,43 @@ import tensorflow as tf
 from actors.evaluator import make_evaluated_policy, play_episode
 from configs import RunConfig, UserError
 from configs.seeding import derive_seed
-from environments import make_environment_spec, make_event_environment
+from environments import make_event_environment
 from launch import report
 from launch.finish import find_policy, record_episode
+from launch.roles import environment_spec
 from launch.run_directory import RunDirectory
 from networks import QNetwork, assign_weights, make_policy
-from replay_server.contract.policy import PolicySnapshot, load_snapshot
+from replay_server.contract.policy import PolicySnapshot, StoredPolicy, load_snapshot
 
 
 def evaluate_checkpoint(checkpoint: str, episodes: int, video: bool, export: str) -> int:
   """Plays a stored policy greedily and prints what came of it; returns the exit code.
 
+  An export alone, without episodes and video, needs no environment.
+
   Args:
     checkpoint: a run directory (its best policy), or a policy file.
-    episodes: to play.
+    episodes: to play; with 0 there is nothing to sum up.
     video: save one more episode beside the policy's run, as a .gif.
     export: a folder for the policy as a SavedModel; empty for none.
 
   Raises:
-    UserError: there is no policy, or the environment cannot be made or rendered.
+    UserError: there is no policy or nothing to do, or the environment cannot be made or rendered.
   """
+  if not (episodes or video or export):
+    raise UserError("There is nothing to do with the policy: give --episodes, --video or --export.")
   path = policy_path(pathlib.Path(checkpoint))
-  snapshot, config = load_snapshot(path)
+  stored = load_snapshot(path)
+  snapshot, config = stored.snapshot, stored.config
   print(f"Policy {snapshot.version} ({snapshot.learner_steps} gradient steps) of {config.name}, from {path}.")
-  returns, lengths = _play(config, snapshot, episodes)
+  returns, lengths = _play(config, snapshot, episodes) if episodes else ([], [])
   if video:
     print(f"Video: {_save_video(config, snapshot, path)}")
   if export:
-    export_policy(config, snapshot, pathlib.Path(export))
+    export_policy(stored, pathlib.Path(export))
     print(f"SavedModel: {export}")
+  if not episodes:
+    return 0
   result = {
     "episodes": episodes,
     "mean_return": float(np.mean(returns)),
@@ -88,20 +96,18 @@ def _save_video(config: RunConfig, snapshot: PolicySnapshot, policy: pathlib.Pat
   return report.greedy_path_gif(episode.frames, path)
 
 
-def export_policy(config: RunConfig, snapshot: PolicySnapshot, folder: pathlib.Path) -> None:
+def export_policy(stored: StoredPolicy, folder: pathlib.Path) -> None:
   """Writes the policy as a SavedModel.
 
   Its default signature is `act(observations [B, ...])`, the actions without noise: int32 [B], or float32 [B, A] in [-1, 1] for
   continuous ones, which stand for the environment's bounds. Double DQN's has `action_values`, float32 [B, A], too.
 
   Raises:
-    UserError: the folder cannot be written.
+    UserError: the folder cannot be written, or the policy's file tells no spec and the environment cannot be made.
   """
-  environment = make_event_environment(config)
-  spec = make_environment_spec(environment)
-  environment.close()
-  network = make_policy(config, spec)
-  assign_weights(network, snapshot.weights)
+  spec = stored.spec or environment_spec(stored.config)
+  network = make_policy(stored.config, spec)
+  assign_weights(network, stored.snapshot.weights)
   signature = [tf.TensorSpec([None, *spec.observations.shape], spec.observations.dtype, "observations")]
   module = tf.Module()
   module.network = network

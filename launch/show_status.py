@@ -7,7 +7,8 @@ from rich.console import Console
 from configs import UserError, to_json
 from launch.view import RunView, render
 from replay_server.contract.connection import Connection
-from replay_server.contract.status import RunStatus, read_live_status
+from replay_server.contract.run import read_live_status
+from replay_server.contract.status import RunStatus
 
 _CONNECT_SECONDS = 5.0
 _POLL_SECONDS = 1.0

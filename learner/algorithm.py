@@ -10,6 +10,7 @@ from learner.adam import Adam
 from learner.cagrad import conflict_averse, row_products
 from learner.normalization import RunningMoments
 from networks import PolicyModule, Trace
+from replay_server.contract import graph
 from replay_server.contract.codec import RowCodec
 
 
@@ -86,13 +87,13 @@ class Algorithm(abc.ABC):
     if self._moments is not None:
       # The default table's rows alone: what workers meet, and not what events make of it.
       collected = tf.boolean_mask(rows, tf.equal(tables, 0))
-      self._moments.update(self._codec.unpack_tf(collected)["observation"])
+      self._moments.update(graph.unpack(self._codec, collected)["observation"])
 
   @tf.autograph.experimental.do_not_convert
   def _update_packed(
     self, rows: tf.Tensor, weights: tf.Tensor, tables: tf.Tensor, cagrad: tf.Tensor
   ) -> tuple[tf.Tensor, tf.Tensor]:
-    metrics, td_errors = self._update(self._codec.unpack_tf(rows), weights, tables, cagrad)
+    metrics, td_errors = self._update(graph.unpack(self._codec, rows), weights, tables, cagrad)
     return tf.stack([metrics[name] for name in self.METRICS]), td_errors
 
   @abc.abstractmethod

@@ -61,6 +61,7 @@ class Learner(core.Learner):
     """
     config = manifest.config
     self._config = config
+    self._spec = manifest.spec
     self._run_id = manifest.run_id
     self._stop = stop
     self._policy_path = checkpoint_dir / "policy" / "latest.npz"
@@ -226,7 +227,7 @@ class Learner(core.Learner):
     self._counters["priorities"].assign(self._priorities.largest)
     path = self._checkpoints.save()
     self._correction.save()
-    save_snapshot(self._policy_path, snapshot, self._config)
+    save_snapshot(self._policy_path, snapshot, self._config, self._spec)
     self._checkpointed = time.monotonic()
     print(f"Learner checkpointed at gradient step {self.gradient_steps} ({pathlib.Path(path).name}).", flush=True)
 

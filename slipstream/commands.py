@@ -255,7 +255,9 @@ def _define_evaluate(values: flags.FlagValues) -> None:
     flag_values=values,
   )
   flags.DEFINE_string("run_dir", "", "With --server: the run directory that keeps the best policy.", flag_values=values)
-  flags.DEFINE_integer("episodes", 1, "With --checkpoint: episodes to play.", flag_values=values, lower_bound=1)
+  flags.DEFINE_integer(
+    "episodes", 1, "With --checkpoint: episodes to play; 0 only exports.", flag_values=values, lower_bound=0
+  )
   flags.DEFINE_bool("video", False, "With --checkpoint: save the first episode as an animation.", flag_values=values)
   flags.DEFINE_string(
     "export", "", "With --checkpoint: a folder to write the policy to, as a SavedModel.", flag_values=values

@@ -1,6 +1,7 @@
 """Servers, configs and rows for the tests of the rooms that talk to a replay server."""
 
 import contextlib
+import json
 import pathlib
 import threading
 import time
@@ -13,11 +14,13 @@ from acme import specs
 
 from actors.adder import EventTableAdder, references_needed
 from actors.row_writer import RowWriter
-from configs import EventSpec, LearnerConfig, ReplayConfig, RunConfig, TableSpec
+from configs import EventSpec, LearnerConfig, ReplayConfig, RunConfig, TableSpec, to_dict
 from environments.timestep import EventTimeStep
+from replay_server.contract import layout
 from replay_server.contract.codec import RowCodec
 from replay_server.contract.connection import Connection
 from replay_server.contract.layout import make_row_codec
+from replay_server.contract.messages import encode_text
 from replay_server.process.server import ReplayServer
 
 
@@ -27,7 +30,8 @@ def make_spec(shape: tuple[int, ...] = (3,), dtype: Any = np.float32) -> specs.E
   return specs.EnvironmentSpec(specs.Array(shape, dtype), specs.DiscreteArray(3), scalar, scalar)
 
 
-CODEC = make_row_codec(make_spec())
+SPEC = make_spec()
+CODEC = make_row_codec(SPEC)
 
 
 def make_config(
@@ -69,11 +73,17 @@ def make_config(
 
 @contextlib.contextmanager
 def serving(
-  config: RunConfig, folder: pathlib.Path, codec: RowCodec = CODEC, run_id: str = "run", **arguments: Any
+  config: RunConfig, folder: pathlib.Path, spec: specs.EnvironmentSpec = SPEC, run_id: str = "run", **arguments: Any
 ) -> Iterator[ReplayServer]:
   """A server with a checkpoint directory in `folder`."""
-  with ReplayServer(config, codec, run_id, folder / "checkpoint", **arguments) as server:
+  with ReplayServer(config, spec, run_id, folder / "checkpoint", **arguments) as server:
     yield server
+
+
+def write_version_2(connection: Connection, config: RunConfig, run_id: str) -> None:
+  """Puts the manifest into the run table that a server of layout version 2 would have written."""
+  manifest = {"run_id": run_id, "config": to_dict(config), "codec": to_dict(CODEC), "inline": True, "layout_version": 2}
+  connection.writer().write(layout.RUN, [encode_text(json.dumps({**manifest, "versions": {}}))])
 
 
 @contextlib.contextmanager

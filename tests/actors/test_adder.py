@@ -8,7 +8,6 @@ import pytest
 
 from configs import UserError
 from environments.timestep import EventTimeStep
-from replay_server.contract.codec import RowCodec
 from replay_server.contract.layout import make_row_codec
 from tests.serving import (
   ACTION,
@@ -186,14 +185,14 @@ def test_a_very_long_episode_keeps_its_histories_and_takes_no_more_memory(tmp_pa
 
 
 def test_integers_come_back_as_they_were(tmp_path: pathlib.Path) -> None:
-  codec: RowCodec = make_row_codec(make_spec((2,), np.int64))
+  spec = make_spec((2,), np.int64)
   low, high = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-  with serving(make_config(), tmp_path, codec, inline=True) as server:
+  with serving(make_config(), tmp_path, spec, inline=True) as server:
     with adding(server, writer_id=2**31 - 1) as (adder, _):
       adder.add_first(first()._replace(observation=np.array([-1, low])))
       after = step(reward=0.25, terminated=True)._replace(observation=np.array([high, -(2**40)]))
       adder.add(np.int32(-7), after, {"policy_version": 2**31 - 1})
-    (row,) = drain(server.connection, "default", codec)
+    (row,) = drain(server.connection, "default", make_row_codec(spec))
   assert row["observation"].tolist() == [-1, low]
   assert row["next_observation"].tolist() == [high, -(2**40)]
   assert row["observation"].dtype == np.int64

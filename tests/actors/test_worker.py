@@ -58,7 +58,7 @@ def test_every_environment_of_a_worker_writes_whole_episodes_of_its_own(
   tmp_path: pathlib.Path, stop: threading.Event
 ) -> None:
   config = with_goal(make_run(environments=3, random_steps=1_000))
-  with serving(config, tmp_path, CODEC, inline=True) as server:
+  with serving(config, tmp_path, SPEC, inline=True) as server:
     worker = _run(server, config, stop, 5 * TIME_LIMIT)
     assert worker.environment_steps == 3 * 5 * TIME_LIMIT
     rows = drain(server.connection, "default", CODEC)
@@ -82,7 +82,7 @@ def test_every_environment_of_a_worker_writes_whole_episodes_of_its_own(
 
 def test_a_summary_tells_return_length_and_events_of_its_episode(tmp_path: pathlib.Path, stop: threading.Event) -> None:
   config = with_goal(make_run(random_steps=100_000))
-  with serving(config, tmp_path, CODEC, inline=True) as server:
+  with serving(config, tmp_path, SPEC, inline=True) as server:
     _run(server, config, stop, 40 * TIME_LIMIT)
     rows = drain(server.connection, "default", CODEC)
     summaries = _summaries(server)
@@ -99,7 +99,7 @@ def test_new_items_have_the_largest_priorities_that_came_with_the_policy(
   config = with_goal(make_run())
   ends = EventSpec("done", "environments.conditions:EpisodeEnd", history=TIME_LIMIT)
   config = dataclasses.replace(config, events=(ends,))
-  with serving(config, tmp_path, CODEC, inline=True) as server:
+  with serving(config, tmp_path, SPEC, inline=True) as server:
     publisher = PolicyPublisher(server.connection)
     publisher.publish(dataclasses.replace(snapshot(1), priorities=(2.0, 3.0)))
     worker = _worker(server, stop)
@@ -123,7 +123,7 @@ def test_a_worker_warms_up_at_random_and_then_wants_a_policy(
 ) -> None:
   monkeypatch.setattr(worker_module, "_POLICY_POLL_SECONDS", 0.02)
   config = make_run(random_steps=30, weights_timeout_seconds=0.2)
-  with serving(config, tmp_path, CODEC, inline=True) as server:
+  with serving(config, tmp_path, SPEC, inline=True) as server:
     worker = _worker(server, stop)
     with pytest.raises(UserError, match="No learner has published a policy"):
       worker.run()
@@ -149,7 +149,7 @@ def test_the_environments_of_a_worker_share_the_random_steps(
   monkeypatch.setattr(RolloutActor, "random_action", counted)
   # Neither a multiple of the environments nor the end of an episode.
   config = make_run(environments=environments, random_steps=31, epsilon=0.0)
-  with serving(config, tmp_path, CODEC, inline=True) as server:
+  with serving(config, tmp_path, SPEC, inline=True) as server:
     PolicyPublisher(server.connection).publish(snapshot(1))
     _run(server, config, stop, 5 * TIME_LIMIT)
     assert len(drawn) == 31
@@ -172,7 +172,7 @@ def test_a_warm_up_takes_in_what_other_workers_did_and_does_not_forget_its_own()
 
 def test_a_worker_that_waits_for_a_policy_can_be_stopped(tmp_path: pathlib.Path, stop: threading.Event) -> None:
   config = make_run()
-  with serving(config, tmp_path, CODEC, inline=True) as server:
+  with serving(config, tmp_path, SPEC, inline=True) as server:
     worker = _worker(server, stop)
     threading.Timer(0.1, stop.set).start()
     with pytest.raises(Stopped):
@@ -186,7 +186,7 @@ def test_weights_are_fetched_at_the_start_of_an_episode_and_kept_through_it(
   tmp_path: pathlib.Path, stop: threading.Event
 ) -> None:
   config = make_run(environments=2)
-  with serving(config, tmp_path, CODEC, inline=True) as server:
+  with serving(config, tmp_path, SPEC, inline=True) as server:
     publisher = PolicyPublisher(server.connection)
     publisher.publish(snapshot(1))
     worker = _worker(server, stop)
@@ -210,7 +210,7 @@ def test_weights_are_fetched_in_mid_episode_where_the_config_asks_for_it(
   tmp_path: pathlib.Path, stop: threading.Event
 ) -> None:
   config = make_run(policy_period_steps=5, epsilon=0.0)
-  with serving(config, tmp_path, CODEC, inline=True) as server:
+  with serving(config, tmp_path, SPEC, inline=True) as server:
     publisher = PolicyPublisher(server.connection)
     worker = _worker(server, stop)
     for version in range(1, 4 * TIME_LIMIT):
@@ -234,7 +234,7 @@ def test_a_greedy_worker_takes_the_actions_of_the_published_network(
   tmp_path: pathlib.Path, stop: threading.Event
 ) -> None:
   config = make_run(environments=2, epsilon=0.0)
-  with serving(config, tmp_path, CODEC, inline=True) as server:
+  with serving(config, tmp_path, SPEC, inline=True) as server:
     PolicyPublisher(server.connection).publish(snapshot(4))
     _run(server, config, stop, 30)
     rows = drain(server.connection, "default", CODEC)
@@ -267,7 +267,7 @@ def test_the_actor_is_an_acme_actor_that_keeps_its_weights_through_an_episode_of
 ) -> None:
   config = make_run(epsilon=0.2)
   environment = make_event_environment(config, seed=0)
-  with serving(config, tmp_path, CODEC, inline=True) as server:
+  with serving(config, tmp_path, SPEC, inline=True) as server:
     publisher = PolicyPublisher(server.connection)
     publisher.publish(snapshot(1))
     with adding(server, writer_id=3) as (adder, _):

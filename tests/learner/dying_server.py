@@ -34,13 +34,14 @@ from replay_server.contract.layout import make_row_codec  # noqa: E402
 from replay_server.process.server import ReplayServer  # noqa: E402
 
 SCALAR = specs.Array((), np.float32)
-CODEC = make_row_codec(specs.EnvironmentSpec(SCALAR, specs.DiscreteArray(2, np.int32), SCALAR, SCALAR))
+SPEC = specs.EnvironmentSpec(SCALAR, specs.DiscreteArray(2, np.int32), SCALAR, SCALAR)
+CODEC = make_row_codec(SPEC)
 REPLAY = ReplayConfig(default=TableSpec("default", 1.0, min_size=1), environment_steps_per_update=None)
 
 
 def serve() -> None:
   """Serves until it is killed."""
-  server = ReplayServer(RunConfig(replay=REPLAY), CODEC, "run", FOLDER)
+  server = ReplayServer(RunConfig(replay=REPLAY), SPEC, "run", FOLDER)
   print(server.address, flush=True)
   threading.Event().wait()
 
