@@ -21,6 +21,7 @@ from replay_server.contract.connection import Connection
 from replay_server.contract.manifest import Manifest
 from replay_server.contract.messages import EvaluationSummary, encode
 from replay_server.contract.policy import PolicySnapshot, PolicySource, save_snapshot
+from replay_server.contract.role import Kind
 
 _POLL_SECONDS = 0.2
 
@@ -126,6 +127,9 @@ class Evaluator:
   Attributes:
     state: what it does or waits for, for people.
   """
+
+  name = "evaluator"
+  kind: Kind = "evaluator"
 
   def __init__(
     self,

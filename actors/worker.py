@@ -22,6 +22,7 @@ from replay_server.contract.connection import Connection
 from replay_server.contract.manifest import Manifest
 from replay_server.contract.messages import encode
 from replay_server.contract.policy import PolicySource
+from replay_server.contract.role import Kind
 
 _POLICY_POLL_SECONDS = 0.5
 
@@ -44,9 +45,12 @@ class RolloutWorker:
   """Runs episodes and streams them to the replay server.
 
   Attributes:
+    name: of its process, unique in the run.
     environment_steps: taken by this worker.
     state: what it does or waits for, for people.
   """
+
+  kind: Kind = "actor"
 
   def __init__(
     self,
@@ -72,6 +76,7 @@ class RolloutWorker:
       ServerLost: the server does not answer.
     """
     config = manifest.config
+    self.name = name
     self.environment_steps = 0
     self.state = "starting"
     self._config = config.actor

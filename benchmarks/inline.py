@@ -13,7 +13,7 @@ from actors.worker import RolloutWorker
 from benchmarks.measure import Figure, Report, interleave
 from configs.presets import three_rooms
 from environments import make_environment_spec, make_event_environment
-from learner.learner import Learner
+from learner.learner import Learner, make_learner
 from replay_server.process.server import ReplayServer
 
 _STEPS_PER_UPDATE = 10
@@ -23,8 +23,7 @@ def run(runs: int, quick: bool) -> Report:
   """Steps and updates per second on the three-room world, server and all in this process."""
   blocks = 1 if quick else 10
   config = three_rooms.get_config()
-  # As an inline run does: a block holds everything that was collected before it.
-  config = dataclasses.replace(config, learner=dataclasses.replace(config.learner, prefetch=False, device="CPU:0"))
+  config = dataclasses.replace(config, learner=dataclasses.replace(config.learner, device="CPU:0"))
   environment = make_event_environment(config)
   spec = make_environment_spec(environment)
   environment.close()
@@ -33,7 +32,7 @@ def run(runs: int, quick: bool) -> Report:
     directory = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
     stack.enter_context(contextlib.redirect_stdout(io.StringIO()))  # The learner says that it checkpointed.
     server = stack.enter_context(ReplayServer(config, spec, "benchmark", directory / "replay", inline=True))
-    learner = Learner(server.connection, server.manifest, spec, 0, stop, directory)
+    learner = make_learner(server.connection, server.manifest, spec, 0, stop, directory)
     stack.callback(learner.close)
     worker = RolloutWorker(server.connection, server.manifest, "actor_0", 0, 0, stop)
     stack.callback(worker.close)

@@ -15,9 +15,9 @@ from acme import specs
 from benchmarks import server, workload
 from benchmarks.measure import Contender, Figure, Ratio, Report, interleave
 from configs import RunConfig
-from learner.algorithm import Algorithm
-from learner.algorithms import make_algorithm
-from learner.learner import Learner, choose_device
+from learner.devices import choose_device
+from learner.learner import make_learner
+from learner.updates import Updates, make_updates
 
 _OBSERVATION_SIZE = 3
 _ACTIONS = 4
@@ -65,17 +65,17 @@ def through_the_server(
     process = stack.enter_context(server.ServerProcess(manifest))
     workload.fill(process.connection, rows, sizes)
     directory = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
-    learner = Learner(process.connection, manifest, spec, 0, threading.Event(), directory)
+    learner = make_learner(process.connection, manifest, spec, 0, threading.Event(), directory)
     stack.enter_context(contextlib.redirect_stdout(io.StringIO()))  # It says that it checkpointed.
     stack.callback(learner.close)
     # Where the learner has its own: without a word, TensorFlow would put it onto the first GPU of a machine that has one.
     device = choose_device(config.learner.device)
     with tf.device(device):
-      algorithm = make_algorithm(config, codec, spec, 0)
+      updates = make_updates(config, codec, spec, 0)
     block = rows[: batches * batch_size].reshape(batches, batch_size, codec.width)
     contenders: dict[str, Contender] = {
       f"{name}through the server": _timed(learner.step, batches, seconds),
-      f"{name}on a fixed batch": _timed(lambda: _update(algorithm, block, device), batches, seconds),
+      f"{name}on a fixed batch": _timed(lambda: _update(updates, block, device), batches, seconds),
     }
     measured = interleave(contenders, runs)
   ours, theirs = (Figure(what, "updates/s", values["updates"]) for what, values in measured.items())
@@ -96,8 +96,9 @@ def _timed(step: Callable[[], None], updates: int, seconds: float) -> Contender:
   return run
 
 
-def _update(algorithm: Algorithm, block: np.ndarray, device: str) -> None:
+def _update(updates: Updates, block: np.ndarray, device: str) -> None:
   with tf.device(device):
-    inputs = (tf.ones(block.shape[:2]), tf.zeros(block.shape[:2], tf.int64), tf.constant(0.0))
-    for tensor in algorithm.update_block(tf.constant(block), *inputs):
+    weights, tables = tf.ones(block.shape[:2]), tf.zeros(block.shape[:2], tf.int64)
+    metrics, outputs = updates.update_block(tf.constant(block), weights, tables, {}, updates.controls(0))
+    for tensor in (metrics, *outputs.values()):
       tensor.numpy()

@@ -12,7 +12,7 @@ import tensorflow as tf
 from benchmarks import server, workload
 from benchmarks.measure import Contender, Figure, Ratio, Report, interleave
 from configs import RunConfig
-from learner.sampler import StratifiedSampler
+from learner.sources.server import make_server_source
 from replay_server.contract.codec import RowCodec
 from replay_server.contract.connection import Connection
 
@@ -37,7 +37,7 @@ def run(runs: int, quick: bool) -> Report:
     for batch_size in _BATCH_SIZES:
       seven = workload.make_config(workload.SHARES, size, batch_size)
       one = workload.make_config((1.0,), size, batch_size, default=server.UNIFORM)
-      with _Sampler(connection, seven, codec) as over_seven, _Sampler(connection, one, codec) as over_one:
+      with _Sampler(connection, seven) as over_seven, _Sampler(connection, one) as over_one:
         dataset = iter(_dataset(connection, codec, batch_size))
         contenders: dict[str, Contender] = {
           f"batch {batch_size}: sampler, seven tables": _timed(over_seven.draw, over_seven.block, seconds),
@@ -65,9 +65,11 @@ def run(runs: int, quick: bool) -> Report:
 class _Sampler:
   """A stratified sampler with the time it needs to close."""
 
-  def __init__(self, connection: Connection, config: RunConfig, codec: RowCodec):
+  def __init__(self, connection: Connection, config: RunConfig):
     self.block = config.learner.batch_size * config.learner.updates_per_block
-    self._sampler = StratifiedSampler(connection, config, codec, threading.Event())
+    self._sampler = make_server_source(
+      connection, workload.make_manifest(config, workload.make_spec()), threading.Event()
+    )
 
   def draw(self) -> None:
     self._sampler.next_block()

@@ -17,7 +17,7 @@ from configs import RunConfig, UserError, to_json
 from configs.seeding import derive_seed
 from environments import EventEnvironment, make_environment_spec, make_event_environment
 from experiments.event_report import EpisodeTrace, EventsReport, EventUse, TableUse, make_report
-from launch.checkpoint import policy_path
+from launch.stored_policy import policy_path
 from launch.view import format_number
 from networks import make_acting_policy
 from replay_server.contract.policy import PolicySnapshot, load_snapshot

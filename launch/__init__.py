@@ -1,4 +1,4 @@
-"""The Launchpad program, the roles' entry points, and the command line."""
+"""The Launchpad program, and everything that starts, watches and ends the processes of a run."""
 
 import os
 

@@ -1,8 +1,7 @@
-"""`slipstream doctor`: what is wrong with this machine, or with an address, and what to do."""
+"""What is wrong with this machine, or with an address, and what to do."""
 
 import dataclasses
 import importlib.metadata
-import json
 import os
 import platform
 import re
@@ -12,14 +11,12 @@ from collections.abc import Iterable
 from typing import Literal
 
 import psutil
-from rich.console import Console
 
 from configs import ServerLost, UserError
 from launch import gpu
 
 State = Literal["ok", "note", "wrong"]
 
-_STYLES: dict[State, str] = {"ok": "green", "note": "yellow", "wrong": "bold red"}
 _REACH_SECONDS = 5.0
 _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;]+)$")
 _HOW_TO_INSTALL = "run 'make gpu', which installs the wheels of the dependency group gpu"
@@ -156,35 +153,3 @@ def examine_address(address: str) -> list[Finding]:
   else:
     findings.append(Finding("status", "ok", f"{status.phase}, {status.environment_steps:,} environment steps"))
   return findings
-
-
-def show_doctor(server: str, as_json: bool) -> int:
-  """Prints what was found; returns the exit code: 0, or 2 where something is wrong.
-
-  Args:
-    server: "host:port" to look at besides this machine; empty for none.
-    as_json: for programs.
-
-  Raises:
-    UserError: `server` is not host:port.
-  """
-  parts = {"This machine": examine_machine(), "GPU": examine_gpu()}
-  if server:
-    parts[f"Server {server}"] = examine_address(server)
-  findings = [finding for part in parts.values() for finding in part]
-  if as_json:
-    print(json.dumps({name: [dataclasses.asdict(finding) for finding in part] for name, part in parts.items()}))
-  else:
-    _print(parts)
-  return 2 if any(finding.state == "wrong" for finding in findings) else 0
-
-
-def _print(parts: dict[str, list[Finding]]) -> None:
-  console = Console(soft_wrap=True)
-  for name, findings in parts.items():
-    console.print(f"[bold]{name}[/bold]")
-    for finding in findings:
-      console.print(f"  [{_STYLES[finding.state]}]{finding.state:5}[/] {finding.name}: ", end="", highlight=False)
-      console.print(finding.text, markup=False, highlight=False)
-  wrong = sum(finding.state == "wrong" for findings in parts.values() for finding in findings)
-  console.print("Nothing is wrong." if not wrong else f"{wrong} {'thing is' if wrong == 1 else 'things are'} wrong.")

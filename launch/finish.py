@@ -3,14 +3,11 @@
 import dataclasses
 import pathlib
 
-from actors.evaluator import PlayedEpisode, make_greedy_policy, play_episode
-from configs import RunConfig, UserError
-from configs.seeding import derive_seed
-from environments import make_event_environment
 from launch import report
 from launch.process import EXIT_UNSOLVED
 from launch.run_directory import RunDirectory
-from replay_server.contract.policy import PolicySnapshot, load_snapshot
+from launch.stored_policy import find_policy, record_episode
+from replay_server.contract.policy import load_snapshot
 from replay_server.contract.status import RunStatus
 
 EXIT_INTERRUPTED = 130  # What a shell reports of a command that Ctrl-C ended.
@@ -65,12 +62,6 @@ def _exit_code(status: RunStatus) -> int:
   return 0 if status.phase == "solved" or not status.solved_evaluations else EXIT_UNSOLVED
 
 
-def find_policy(run: RunDirectory) -> pathlib.Path | None:
-  """The run's best evaluated policy, or else its latest; None where it has neither."""
-  candidates = [run.checkpoints / "policy" / name for name in ("best.npz", "latest.npz")]
-  return next((path for path in candidates if path.is_file()), None)
-
-
 def draw_greedy_path(policy: pathlib.Path, run: RunDirectory) -> None:
   """Plays one greedy episode and saves it as a picture and an animation.
 
@@ -82,21 +73,3 @@ def draw_greedy_path(policy: pathlib.Path, run: RunDirectory) -> None:
   report.greedy_path_png(episode.frames, run.path / report.GREEDY_PATH_FILE)
   run.videos.mkdir(exist_ok=True)
   report.greedy_path_gif(episode.frames, run.path / report.GREEDY_VIDEO_FILE)
-
-
-def record_episode(config: RunConfig, snapshot: PolicySnapshot) -> PlayedEpisode:
-  """One rendered greedy episode.
-
-  Raises:
-    UserError: the environment cannot be rendered.
-  """
-  environment = make_event_environment(config, seed=derive_seed(config.seed, "evaluator"), render=True)
-  try:
-    episode = play_episode(environment, make_greedy_policy(config, environment, snapshot), record=True)
-  finally:
-    environment.close()
-  if any(frame is None or getattr(frame, "ndim", 0) != 3 for frame in episode.frames):
-    raise UserError(
-      f"Environment {config.environment.name!r} gives no pictures: support render_mode='rgb_array' in it."
-    )
-  return episode

@@ -2,8 +2,6 @@
 
 import contextlib
 import dataclasses
-import os
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -18,8 +16,9 @@ from configs.seeding import derive_seed
 from launch.roles import environment_spec, prepare_tensorflow
 from launch.run_directory import RunDirectory
 from launch.view import RunView
-from learner.learner import Learner
+from learner.learner import Learner, make_learner
 from replay_server.contract.messages import Heartbeat
+from replay_server.contract.role import heartbeat_of
 from replay_server.contract.run import environment_steps
 from replay_server.contract.status import RunStatus
 from replay_server.process.keeper import TICK_SECONDS, Keeper
@@ -64,14 +63,9 @@ def run_inline(
     contextlib.closing(Keeper(server, run.path)) as keeper,
   ):
     run.write_config(config)
-    # A block is drawn when it is due. In blocks of several batches a stream has still a part of each drawn ahead.
-    manifest = dataclasses.replace(
-      server.manifest,
-      config=dataclasses.replace(config, learner=dataclasses.replace(config.learner, prefetch=False)),
-    )
-    connection, seed = server.connection, config.seed
+    connection, manifest, seed = server.connection, server.manifest, config.seed
     roles = _Roles(
-      learner=Learner(connection, manifest, spec, derive_seed(seed, "learner"), stop, run.checkpoints),
+      learner=make_learner(connection, manifest, spec, derive_seed(seed, "learner"), stop, run.checkpoints),
       worker=RolloutWorker(connection, manifest, "actor_0", 0, derive_seed(seed, "actor"), stop),
       evaluator=Evaluator(connection, manifest, derive_seed(seed, "evaluator"), stop, run.checkpoints / "policy"),
     )
@@ -94,12 +88,7 @@ class _Roles:
 
   def heartbeats(self, ended: bool = False) -> list[Heartbeat]:
     """What roles in processes of their own would have sent."""
-    host, pid = socket.gethostname(), os.getpid()
-    return [
-      Heartbeat("learner", "learner", host, pid, self.learner.describe_state(), ended, self.learner.metrics()),
-      Heartbeat("actor_0", "actor", host, pid, self.worker.state, ended, self.worker.metrics()),
-      Heartbeat("evaluator", "evaluator", host, pid, self.evaluator.state, ended, self.evaluator.metrics()),
-    ]
+    return [heartbeat_of(role, ended) for role in (self.learner, self.worker, self.evaluator)]
 
 
 def _take_turns(

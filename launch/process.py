@@ -96,6 +96,20 @@ class RoleProcess:
       write_failure(self._logs, Failure(self.name, sentence, exit_code))
 
 
+def run_role(name: str, body: Callable[[RoleProcess], None]) -> int:
+  """Runs a role in this process until its end or a signal; returns the exit code.
+
+  Args:
+    name: of the role, unique in the run.
+    body: the role; see `launch.roles`.
+  """
+  with stop_on_signals() as stop:
+    process = RoleProcess(name, stop)
+    if ATTACHED in os.environ:
+      process.watch_parent()
+    return process.run(lambda: body(process))
+
+
 @contextmanager
 def stop_on_signals() -> Iterator[threading.Event]:
   """An event that SIGTERM, SIGHUP and SIGINT set; a second SIGINT ends the process as it would have without this."""

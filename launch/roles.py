@@ -17,12 +17,13 @@ from environments import make_environment_spec, make_event_environment
 from launch import gpu
 from launch.process import RoleProcess
 from launch.run_directory import RunDirectory
-from learner.learner import Learner
+from learner.learner import make_learner
 from replay_server.contract.codec import RowCodec
 from replay_server.contract.connection import Connection
 from replay_server.contract.layout import run_codec
 from replay_server.contract.lifeline import Lifeline
 from replay_server.contract.manifest import Manifest
+from replay_server.contract.role import Role
 from replay_server.contract.run import read_live_status, read_manifest
 from replay_server.process.keeper import Keeper
 from replay_server.process.monitor import DEAD_AFTER_SECONDS
@@ -142,12 +143,8 @@ def learn(
   refuse_second_learner(connection, manifest, process.stop)
   directory = run or RunDirectory(run_root / manifest.config.name / manifest.run_id)
   seed = derive_seed(manifest.config.seed, "learner")
-  learner = Learner(connection, manifest, manifest.spec, seed, process.stop, directory.checkpoints, device)
-  lifeline = Lifeline(
-    connection, "learner", process.name, process.stop, process.server_lost, learner.metrics, learner.describe_state
-  )
-  with lifeline:
-    learner.run()
+  learner = make_learner(connection, manifest, manifest.spec, seed, process.stop, directory.checkpoints, device)
+  _live(process, connection, learner)
 
 
 def act(process: RoleProcess, address: str, index: int) -> None:
@@ -161,11 +158,7 @@ def act(process: RoleProcess, address: str, index: int) -> None:
   connection, manifest = join(address, process.stop)
   seed = derive_seed(manifest.config.seed, "actor", index)
   worker = RolloutWorker(connection, manifest, process.name, index, seed, process.stop)
-  lifeline = Lifeline(
-    connection, "actor", process.name, process.stop, process.server_lost, worker.metrics, lambda: worker.state
-  )
-  with lifeline:
-    worker.run()
+  _live(process, connection, worker)
 
 
 def evaluate(process: RoleProcess, address: str, run: RunDirectory | None = None) -> None:
@@ -180,11 +173,13 @@ def evaluate(process: RoleProcess, address: str, run: RunDirectory | None = None
   seed = derive_seed(manifest.config.seed, "evaluator")
   policies = run.checkpoints / "policy" if run is not None else None
   evaluator = Evaluator(connection, manifest, seed, process.stop, policies)
-  lifeline = Lifeline(
-    connection, "evaluator", process.name, process.stop, process.server_lost, evaluator.metrics, lambda: evaluator.state
-  )
-  with lifeline:
-    evaluator.run()
+  _live(process, connection, evaluator)
+
+
+def _live(process: RoleProcess, connection: Connection, role: Role) -> None:
+  """Runs a role while its heartbeats tell the server of it, until its end, the run's or the server's."""
+  with Lifeline(connection, role, process.stop, process.server_lost):
+    role.run()
 
 
 def prepare_tensorflow(threads: int, sees_gpu: bool = True) -> None:

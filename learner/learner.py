@@ -1,7 +1,7 @@
 """The learner: draws blocks, updates, publishes, checkpoints."""
 
 import contextlib
-import json
+import dataclasses
 import pathlib
 import threading
 import time
@@ -12,124 +12,90 @@ import tensorflow as tf
 from acme import core, specs
 
 from configs import Stopped, UserError
-from configs.files import FileLock, replace_text
-from learner.algorithms import make_algorithm
-from learner.corrections import BiasCorrection
-from learner.priorities import TablePriorities
-from learner.sampler import StratifiedSampler
+from learner.checkpoint import Counters, LearnerCheckpoints
+from learner.devices import choose_device
+from learner.sources.block import Block
+from learner.sources.server import make_server_source
+from learner.sources.source import Source
+from learner.updates import Updates, make_updates
 from networks import flatten_weights
 from replay_server.contract.connection import Connection
 from replay_server.contract.manifest import Manifest
-from replay_server.contract.policy import PolicyPublisher, PolicySnapshot, PolicySource, save_snapshot
+from replay_server.contract.policy import PolicyPublisher, PolicySnapshot, PolicySource
+from replay_server.contract.role import Kind
 
-_OWNER_FILE = "owner.json"
+
+@dataclasses.dataclass(frozen=True)
+class LearnerParts:
+  """What a learner is made of.
+
+  Attributes:
+    updates: the algorithm and its gradient rule.
+    source: where batches come from.
+    publisher: sends policies to the workers.
+    checkpoints: of the run.
+    device: a TensorFlow device, on which `updates` was made.
+  """
+
+  updates: Updates
+  source: Source
+  publisher: PolicyPublisher
+  checkpoints: LearnerCheckpoints
+  device: str = "CPU:0"
 
 
 class Learner(core.Learner):
-  """One algorithm on one stratified sampler.
+  """Takes blocks from a source, updates an algorithm with them, and publishes its policy.
 
   Attributes:
     gradient_steps: taken, over restarts.
     policy_version: the last published, over restarts.
-    state: what it does or waits for, for people.
+    parts: that it is made of.
   """
 
-  def __init__(
-    self,
-    connection: Connection,
-    manifest: Manifest,
-    spec: specs.EnvironmentSpec,
-    seed: int,
-    stop: threading.Event,
-    checkpoint_dir: pathlib.Path,
-    device: str = "",
-  ):
-    """Makes the learner, from its checkpoint if there is one, and publishes its policy.
+  name = "learner"
+  kind: Kind = "learner"
+
+  def __init__(self, manifest: Manifest, parts: LearnerParts, published_version: int, stop: threading.Event):
+    """Goes on from the last checkpoint, if there is one, and publishes its policy.
 
     Args:
-      connection: to the server.
       manifest: of the run.
-      spec: of the environment.
-      seed: of the initial weights.
-      stop: ends a wait for transitions.
-      checkpoint_dir: `learner/` and `policy/` go below it.
-      device: a TensorFlow device; empty takes the config's.
+      parts: of the learner, which closes them; also where it cannot be made.
+      published_version: of the policy that the server has; 0 where it has none.
+      stop: ends `run`.
 
     Raises:
-      UserError: the checkpoint is another run's, another learner writes there, or there is no such device.
+      UserError: the checkpoint is another run's, or of other networks.
       ServerLost: the server does not answer.
     """
-    config = manifest.config
-    self._config = config
-    self._spec = manifest.spec
+    self._manifest = manifest
+    self._config = manifest.config
     self._run_id = manifest.run_id
+    self.parts = parts
     self._stop = stop
-    self._policy_path = checkpoint_dir / "policy" / "latest.npz"
-    self._device = choose_device(device or config.learner.device)
-    with tf.device(self._device):
-      self._algorithm = make_algorithm(config, manifest.codec, spec, seed)
-    self._sampler = StratifiedSampler(connection, config, manifest.codec, stop, self._device)
-    self._priorities = TablePriorities(connection, config)
-    self._correction = BiasCorrection(connection, config, manifest.codec, checkpoint_dir / "learner")
-    self._publisher = PolicyPublisher(connection)
-    self._counters = {
-      "gradient_steps": tf.Variable(0, dtype=tf.int64),
-      "policy_version": tf.Variable(0, dtype=tf.int64),
-      "priorities": tf.Variable(self._priorities.largest),
-    }
-    self._checkpoint = tf.train.Checkpoint(**self._algorithm.checkpointed, **self._counters)
-    directory = checkpoint_dir / "learner"
-    self._checkpoints = tf.train.CheckpointManager(self._checkpoint, str(directory), max_to_keep=2)
-    self.gradient_steps = 0
-    self.policy_version = 0
-    self.state = "starting"
+    self._state = "starting"
     self._metrics: dict[str, float] = {}
-    self._drawn = np.zeros(len(config.replay.all_tables), np.int64)
     self._is_finite = True
-    checkpoint_dir.mkdir(parents=True, exist_ok=True)
-    self._lock = FileLock(
-      checkpoint_dir / "learner.lock",
-      f"Another learner writes its checkpoints to {checkpoint_dir}: wait for its end, or use another directory.",
-    )
     try:
-      self._restore(directory, PolicySource(connection, config.replay.default.name).fetch())
+      counters = parts.checkpoints.restore(manifest.run_id, parts.updates, parts.source)
+      self.gradient_steps = counters.gradient_steps if counters else 0
+      # Workers tell policies apart by their version: what was published after the checkpoint keeps its numbers.
+      self.policy_version = max(counters.policy_version if counters else 0, published_version)
       self._checkpointed = time.monotonic()
       self.publish()
     except BaseException:
-      self._lock.release()
+      self._close_parts()
       raise
 
-  def _restore(self, directory: pathlib.Path, published: PolicySnapshot | None) -> None:
-    owner = directory / _OWNER_FILE
-    if self._checkpoints.latest_checkpoint:
-      found = _read_owner(owner)
-      if found != self._run_id:
-        raise UserError(
-          f"The learner's checkpoint in {directory} belongs to {found}, and the server holds run {self._run_id}: use that "
-          "run's server, or another directory. Nothing was changed."
-        )
-      self._checkpoint.restore(self._checkpoints.latest_checkpoint).assert_existing_objects_matched()
-      self.gradient_steps = int(self._counters["gradient_steps"])
-      self.policy_version = int(self._counters["policy_version"])
-      self._priorities.largest = self._counters["priorities"].numpy()
-    else:
-      directory.mkdir(parents=True, exist_ok=True)
-      replace_text(owner, json.dumps({"run_id": self._run_id}))
-    # Workers tell policies apart by their version: what was published after the checkpoint keeps its numbers.
-    if published is not None:
-      self.policy_version = max(self.policy_version, published.version)
+  @property
+  def state(self) -> str:
+    """What the learner does or waits for, for people."""
+    return self.parts.source.describe_wait() or self._state
 
   def metrics(self) -> Mapping[str, float]:
     """What the learner's heartbeats carry."""
     return {**self._metrics, "gradient_steps": self.gradient_steps, "policy_version": self.policy_version}
-
-  def drawn_ahead(self) -> dict[str, int]:
-    """Table -> rows that may be drawn and not yet learned from; see `StratifiedSampler`."""
-    return self._sampler.drawn_ahead()
-
-  def describe_state(self) -> str:
-    """What the learner does or waits for, for people."""
-    return self._sampler.waiting_for or self.state
 
   def run(self, num_steps: int | None = None) -> None:
     """Learns until stopped (or for `num_steps` blocks) and closes, whatever ends it.
@@ -158,41 +124,45 @@ class Learner(core.Learner):
       ServerLost: the server does not answer.
       UserError: the loss or the weights are no longer finite.
     """
-    block = self._sampler.next_block()
-    self.state = "learning"
-    weights = self._priorities.weights(block, self.gradient_steps) * self._correction.weights(block)
-    with tf.device(self._device):
-      updated = self._algorithm.update_block(
-        block.placed_rows,
-        tf.constant(weights),
-        tf.constant(block.tables),
-        tf.constant(self._config.learner.cagrad.coefficient_at(self.gradient_steps), tf.float32),
-      )
-      measured, td_errors = (tensor.numpy() for tensor in updated)
+    source, algorithm = self.parts.source, self.parts.updates.algorithm
+    block = source.next_block()
+    self._state = "learning"
+    measured, outputs = self._update(block, source.weights(block, self.gradient_steps))
     before = self.gradient_steps
     self.gradient_steps += len(measured)
-    self._drawn = block.quotas.sum(axis=0)
-    metrics = dict(zip(self._algorithm.METRICS, measured.mean(axis=0).tolist(), strict=True))
-    if not np.isfinite(measured[:, self._algorithm.METRICS.index("loss")]).all():
-      raise self._diverged("loss is")
-    self._priorities.update(block, td_errors)
+    if not np.isfinite(measured[:, algorithm.METRICS.index("loss")]).all():
+      drawn = zip(source.table_names, block.quotas.sum(axis=0).tolist(), strict=True)
+      rows = ", ".join(f"{count} of {name}" for name, count in drawn)
+      raise self._diverged("loss is", f" (rows of the block: {rows})")
+    source.feed_back(block, outputs)
     self._metrics = {
-      **metrics,
-      "mean_abs_td_error": float(np.abs(td_errors).mean()),
-      "drawn_ahead": float(sum(self.drawn_ahead().values())),
+      **dict(zip(algorithm.METRICS, measured.mean(axis=0).tolist(), strict=True)),
+      "mean_abs_td_error": float(np.abs(outputs["td_error"]).mean()),
+      **source.metrics(),
     }
-    if self._priorities.in_use:
-      self._metrics["refused_priorities"] = float(self._priorities.refused)
     period = self._config.learner.publish_period_updates
     if before // period != self.gradient_steps // period:
       self.publish()
 
-  def _diverged(self, what: str) -> UserError:
+  def _update(self, block: Block, weights: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Learns from a block: its metrics, float32 [K, metrics], and what the algorithm gives for its rows."""
+    updates = self.parts.updates
+    with tf.device(self.parts.device):
+      columns = {name: tf.constant(block.columns[name]) for name in updates.algorithm.INPUTS}
+      measured, outputs = updates.update_block(
+        tf.constant(block.rows),
+        tf.constant(weights),
+        tf.constant(block.tables),
+        columns,
+        updates.controls(self.gradient_steps),
+      )
+      return measured.numpy(), {name: output.numpy() for name, output in outputs.items()}
+
+  def _diverged(self, what: str, where: str = "") -> UserError:
     self._is_finite = False
-    shares = ", ".join(f"{n} of {name}" for name, n in zip(self._sampler.table_names, self._drawn, strict=True))
     return UserError(
-      f"The {what} not finite after {self.gradient_steps} gradient steps (rows of the block: {shares}): lower "
-      "learner.learning_rate or scale the rewards; the last checkpoint is from before it."
+      f"The {what} not finite after {self.gradient_steps} gradient steps{where}: lower learner.learning_rate or scale the "
+      "rewards; the last checkpoint is from before it."
     )
 
   def publish(self) -> None:
@@ -204,32 +174,30 @@ class Learner(core.Learner):
     """
     snapshot = self._snapshot(self.policy_version + 1)
     self.policy_version = snapshot.version
-    self._publisher.publish(snapshot)
+    self.parts.publisher.publish(snapshot)
 
   def _snapshot(self, version: int) -> PolicySnapshot:
-    weights = flatten_weights(self._algorithm.policy)
+    weights = flatten_weights(self.parts.updates.algorithm.policy)
     # The last update of a block can break them although its loss, taken before it, was still a number.
     if not np.isfinite(weights).all():
       raise self._diverged("weights are")
-    return PolicySnapshot(version, self.gradient_steps, weights, tuple(self._priorities.largest.tolist()))
+    return PolicySnapshot(version, self.gradient_steps, weights, self.parts.source.new_item_priorities)
 
   def save(self) -> None:
-    """Writes networks, optimiser and counters, and the policy alone beside them.
+    """Writes a checkpoint.
 
     Raises:
       UserError: a network is no longer finite; nothing was written.
+      OSError, tf.errors.OpError: it cannot be written; the last one stays.
     """
+    parts = self.parts
     snapshot = self._snapshot(self.policy_version)
-    if not self._algorithm.is_finite():
+    if not parts.updates.is_finite():
       raise self._diverged("networks are")
-    self._counters["gradient_steps"].assign(self.gradient_steps)
-    self._counters["policy_version"].assign(self.policy_version)
-    self._counters["priorities"].assign(self._priorities.largest)
-    path = self._checkpoints.save()
-    self._correction.save()
-    save_snapshot(self._policy_path, snapshot, self._config, self._spec)
+    counters = Counters(self._run_id, self.gradient_steps, self.policy_version)
+    folder = parts.checkpoints.write(counters, parts.updates, parts.source, snapshot, self._manifest)
     self._checkpointed = time.monotonic()
-    print(f"Learner checkpointed at gradient step {self.gradient_steps} ({pathlib.Path(path).name}).", flush=True)
+    print(f"Learner checkpointed at gradient step {self.gradient_steps} ({folder.name}).", flush=True)
 
   def save_or_say(self) -> None:
     """As `save`; where the disk is full it says so, and the next checkpoint is due after another period.
@@ -249,40 +217,58 @@ class Learner(core.Learner):
         )
 
   def close(self) -> None:
-    """Writes the last checkpoint and ends the sampler; where the loss is no longer finite the checkpoint before stays."""
+    """Writes the last checkpoint and ends the source; where the loss is no longer finite the checkpoint before stays."""
     try:
       if self._is_finite:
-        self.state = "writing the last checkpoint"
+        self._state = "writing the last checkpoint"
         self.save()
     finally:
-      self._sampler.close()
-      self._lock.release()
+      self._close_parts()
+
+  def _close_parts(self) -> None:
+    self.parts.source.close()
+    self.parts.checkpoints.close()
 
   def get_variables(self, names: Sequence[str]) -> list[np.ndarray]:
     """The published network's weights as one vector, for Acme; `names` is not used."""
     del names
-    return [flatten_weights(self._algorithm.policy)]
+    return [flatten_weights(self.parts.updates.algorithm.policy)]
 
 
-def _read_owner(path: pathlib.Path) -> str:
-  """The run whose learner wrote a checkpoint, as far as its file tells."""
-  try:
-    return str(json.loads(path.read_text())["run_id"])
-  except (OSError, ValueError, LookupError, TypeError):
-    return "another run"
+def make_learner(
+  connection: Connection,
+  manifest: Manifest,
+  spec: specs.EnvironmentSpec,
+  seed: int,
+  stop: threading.Event,
+  checkpoint_dir: pathlib.Path,
+  device: str = "",
+) -> Learner:
+  """The learner of a run, from its checkpoint if there is one.
 
-
-def choose_device(name: str) -> str:
-  """A TensorFlow device: `name`, or where it is empty the first GPU, or else the CPU.
+  Args:
+    connection: to the server.
+    manifest: of the run.
+    spec: of the environment.
+    seed: of the initial weights.
+    stop: ends a wait for transitions, and the learner's loop.
+    checkpoint_dir: of the run's checkpoints.
+    device: a TensorFlow device; empty takes the config's.
 
   Raises:
-    UserError: TensorFlow sees no such device.
+    UserError: the checkpoint is another run's, another learner writes there, or there is no such device.
+    ServerLost: the server does not answer.
   """
-  known = [device.name.removeprefix("/physical_device:") for device in tf.config.list_physical_devices()]
-  if not name:
-    return "GPU:0" if "GPU:0" in known else "CPU:0"
-  if name not in known:
-    raise UserError(
-      f"TensorFlow sees no device {name!r}, only {', '.join(known)}: choose one, or leave learner.device empty."
-    )
-  return name
+  config = manifest.config
+  device = choose_device(device or config.learner.device)
+  with tf.device(device):
+    updates = make_updates(config, manifest.codec, spec, seed)
+  published = PolicySource(connection, config.replay.default.name).fetch()
+  parts = LearnerParts(
+    updates=updates,
+    source=make_server_source(connection, manifest, stop),
+    publisher=PolicyPublisher(connection),
+    checkpoints=LearnerCheckpoints(checkpoint_dir),
+    device=device,
+  )
+  return Learner(manifest, parts, published.version if published else 0, stop)

@@ -6,7 +6,7 @@ import sonnet as snt
 import tensorflow as tf
 
 from configs import NetworkConfig
-from networks.layers import Features, Mlp
+from networks.layers import Features, Mlp, Trace
 
 # Of log sigma, as in the authors' code (Haarnoja et al., 2018): outside of it a density says nothing more.
 LOG_STD_RANGE = (-20.0, 2.0)
@@ -34,9 +34,11 @@ class GaussianPolicy(snt.Module):
     sizes = (inputs, *network.hidden_sizes, 2 * num_dimensions)
     self._mlp = Mlp(sizes, seed, network.policy_dropout, mixed_precision)
 
-  def __call__(self, features: tf.Tensor, is_training: bool = False) -> tuple[tf.Tensor, tf.Tensor]:
-    """Mean and log of the deviation; with dropout only where `is_training`."""
-    mean, log_std = tf.split(self._mlp(features, is_training), 2, axis=-1)
+  def __call__(
+    self, features: tf.Tensor, is_training: bool = False, trace: Trace | None = None
+  ) -> tuple[tf.Tensor, tf.Tensor]:
+    """Mean and log of the deviation; with dropout only where `is_training`. Layers are appended to `trace`."""
+    mean, log_std = tf.split(self._mlp(features, is_training, trace), 2, axis=-1)
     return mean, tf.clip_by_value(log_std, *LOG_STD_RANGE)
 
   def best_actions(self, observations: tf.Tensor) -> tf.Tensor:
@@ -65,9 +67,9 @@ class DeterministicPolicy(snt.Module):
     self.features = Features(inputs, network.normalize_observations)
     self._mlp = Mlp((inputs, *network.hidden_sizes, num_dimensions), seed, mixed_precision=mixed_precision)
 
-  def __call__(self, features: tf.Tensor) -> tf.Tensor:
-    """The actions."""
-    return tf.tanh(self._mlp(features))
+  def __call__(self, features: tf.Tensor, trace: Trace | None = None) -> tf.Tensor:
+    """The actions. Layers are appended to `trace`."""
+    return tf.tanh(self._mlp(features, trace=trace))
 
   def best_actions(self, observations: tf.Tensor) -> tf.Tensor:
     """The actions: float32 [B, A]."""

@@ -3,11 +3,11 @@
 import sys
 from collections.abc import Sequence
 
-from absl import flags
-
-from configs import ServerLost, Stopped, UserError
+from configs import ServerLost, Stopped, UserError, to_json
 from configs.errors import name_hint
-from slipstream.commands import COMMANDS, Command, add_pythonpath, print_config, split_overrides
+from slipstream.commands import COMMANDS
+from slipstream.commands.command import Arguments, Command
+from slipstream.commands.flags import add_pythonpath, read_config
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -31,34 +31,31 @@ def run(arguments: Sequence[str]) -> int:
     return 141  # Whoever read our output is gone, as with `slipstream presets | head -1`.
 
 
-def _run(arguments: list[str]) -> int:
-  if not arguments or arguments[0] in ("-h", "--help", "help"):
+def _run(words: list[str]) -> int:
+  if not words or words[0] in ("-h", "--help", "help"):
     print(overview())
     return 0
-  name, *rest = arguments
+  name, *rest = words
   if name not in COMMANDS:
     raise UserError(f"There is no command {name!r}: {name_hint(name, COMMANDS)}")
   command = COMMANDS[name]
   if {"-h", "--help"} & set(rest):
-    print(command_help(command))
+    print(command.help())
     return 0
-  rest, overrides = split_overrides(rest)
-  if overrides and not command.takes_config:
-    raise UserError(f"'slipstream {name}' takes no --config.* of its own: give it to 'train' or 'serve'.")
-  values = _parse(command, rest)
-  if "pythonpath" in values:
-    add_pythonpath(values)
-  if command.takes_config and values.print_config:
-    print_config(values, overrides)
+  arguments = command.parse(rest)
+  if "pythonpath" in arguments.flags:
+    add_pythonpath(arguments.flags)
+  if "print_config" in arguments.flags and arguments.flags.print_config:
+    print(to_json(read_config(arguments)))
     return 0
-  return _run_command(command, values, overrides)
+  return _run_command(command, arguments)
 
 
-def _run_command(command: Command, values: flags.FlagValues, overrides: dict[str, str]) -> int:
+def _run_command(command: Command, arguments: Arguments) -> int:
   from launch.failures import RunFailed
 
   try:
-    return command.run(values, overrides)
+    return command.run(arguments)
   except RunFailed as error:
     print(error, file=sys.stderr)
     return error.exit_code
@@ -67,36 +64,8 @@ def _run_command(command: Command, values: flags.FlagValues, overrides: dict[str
     return UserError.EXIT_CODE
 
 
-def _parse(command: Command, arguments: list[str]) -> flags.FlagValues:
-  values = flags.FlagValues()
-  command.define(values)
-  try:
-    values.set_gnu_getopt(bool(command.positional))  # Flags may follow a word without dashes.
-    rest = values([command.name, *arguments])[1:]
-    if command.positional and rest:
-      values[command.positional].parse(rest.pop(0))
-  except flags.Error as error:
-    raise UserError(f"{str(error).rstrip('.')} (see 'slipstream {command.name} --help').") from None
-  if rest:
-    raise UserError(f"{rest[0]!r} is not a flag of 'slipstream {command.name}': flags begin with --.")
-  return values
-
-
 def overview() -> str:
   """The help of the program."""
   lines = ["slipstream COMMAND [--flag=value ...]", ""]
   lines += [f"  {command.name:10} {command.summary}" for command in COMMANDS.values()]
   return "\n".join([*lines, "", "slipstream COMMAND --help lists its flags."])
-
-
-def command_help(command: Command) -> str:
-  """The help of one command."""
-  values = flags.FlagValues()
-  command.define(values)
-  word = f" [{command.positional.upper()}]" if command.positional else ""
-  lines = [f"slipstream {command.name}{word}: {command.summary}", ""]
-  for name in sorted(values):
-    flag = values[name]
-    default = "" if flag.default in ("", None) else f" [{flag.default}]"
-    lines.append(f"  --{name}{default}\n      {flag.help}")
-  return "\n".join(lines)

@@ -6,10 +6,9 @@ import re
 import shlex
 
 import pytest
-from absl import flags
 
 from configs import load_config, override
-from slipstream.commands import COMMANDS, split_overrides
+from slipstream.commands import COMMANDS
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("**/*.md"), *(ROOT / "examples").glob("**/*.md")])
@@ -44,18 +43,13 @@ def _slug(heading):
 @pytest.mark.parametrize("words", list(_commands("slipstream")))
 def test_a_command_that_is_shown_is_accepted(words, monkeypatch):
   monkeypatch.chdir(ROOT)
-  command = COMMANDS[words[0]]
-  rest, overrides = split_overrides(words[1:])
-  assert command.takes_config or not overrides
-  values = flags.FlagValues()
-  command.define(values)
-  values.set_gnu_getopt(bool(command.positional))
-  assert len(values([command.name, *rest])[1:]) <= bool(command.positional)
+  arguments = COMMANDS[words[0]].parse(words[1:])
+  values = arguments.flags
   for folder in filter(None, str(values["pythonpath"].value if "pythonpath" in values else "").split(":")):
     assert pathlib.Path(folder).is_dir()
-  if command.takes_config:
+  if "config" in values:
     # A resumed run's config is not here; every preset has the keys that are shown.
-    override(load_config(values.config or "three_rooms"), overrides)
+    override(load_config(values.config or "three_rooms"), arguments.overrides)
 
 
 @pytest.mark.parametrize("words", list(_commands("make")))

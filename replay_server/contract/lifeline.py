@@ -1,17 +1,15 @@
 """A role's lifeline: it tells the server that the role lives, and ends the role when the server or the run is gone."""
 
 import contextlib
-import math
-import os
-import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from configs import ServerLost
 from replay_server.contract import layout
 from replay_server.contract.connection import Connection
-from replay_server.contract.messages import Heartbeat, encode
+from replay_server.contract.messages import encode
+from replay_server.contract.role import Role, heartbeat_of
 from replay_server.contract.run import read_live_status
 
 PERIOD_SECONDS = 1.0
@@ -29,31 +27,22 @@ class Lifeline:
   def __init__(
     self,
     connection: Connection,
-    role: str,
-    name: str,
+    role: Role,
     stop: threading.Event,
     on_lost: Callable[[str], None],
-    metrics: Callable[[], Mapping[str, float]] = dict,
-    state: Callable[[], str] = lambda: "running",
   ):
     """Makes the lifeline; `start` or the `with` statement starts it.
 
     Args:
       connection: to the server.
-      role: "learner", "actor" or "evaluator".
-      name: of the process, unique in the run.
+      role: that lives; its heartbeats are read from it in a thread of this object.
       stop: set when the run has finished.
       on_lost: called once, in the watchdog's thread, with a sentence when the server no longer answers.
-      metrics: what the heartbeats carry.
-      state: what the role does or waits for, for people.
     """
     self._connection = connection
     self._role = role
-    self._name = name
     self._stop = stop
     self._on_lost = on_lost
-    self._metrics = metrics
-    self._state = state
     self._closed = threading.Event()
     self._beat_lock = threading.Lock()
     self._writer = connection.writer()
@@ -86,7 +75,7 @@ class Lifeline:
         if time.monotonic() - heard > LOST_AFTER_SECONDS and not self._closed.is_set():
           self._on_lost(
             f"The replay server at {self._connection.address} has not answered for {LOST_AFTER_SECONDS:g} s, so "
-            f"{self._name} ends: start the server again (with its checkpoint) and then this role."
+            f"{self._role.name} ends: start the server again (with its checkpoint) and then this role."
           )
           return
 
@@ -100,16 +89,7 @@ class Lifeline:
       self._closed.wait(PERIOD_SECONDS)
 
   def _beat(self, ended: bool) -> None:
-    beat = Heartbeat(
-      name=self._name,
-      role=self._role,
-      host=socket.gethostname(),
-      pid=os.getpid(),
-      state="ended" if ended else self._state(),
-      ended=ended,
-      # JSON has no NaN, and a diverging learner is alive.
-      metrics={name: value for name, value in self._metrics().items() if math.isfinite(value)},
-    )
+    beat = heartbeat_of(self._role, ended)
     with self._beat_lock:
       if self._closed.is_set() and not ended:
         return  # After the last one, it would bring the role back to life.

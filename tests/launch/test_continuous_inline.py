@@ -9,7 +9,7 @@ import tensorflow as tf
 import slipstream
 from configs import ActorConfig, LearnerConfig, NetworkConfig, load_config, override
 from environments import make_environment_spec, make_event_environment
-from launch.checkpoint import export_policy
+from launch.stored_policy import export_policy
 from networks import make_acting_policy
 from replay_server.contract.policy import load_snapshot
 

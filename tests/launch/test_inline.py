@@ -13,6 +13,8 @@ from launch.inline import run_inline
 from launch.run_directory import create_run_directory, open_run_directory
 from launch.view import RunView
 from replay_server.contract.policy import load_snapshot
+from replay_server.contract.run import read_manifest
+from replay_server.process.server import ReplayServer
 from tests.launch.processes import KILL, START_SECONDS, cli, run_dir_of, wait_for
 
 SMALL_WORLD = {
@@ -68,6 +70,26 @@ def test_gradient_steps_follow_environment_steps_exactly_and_the_budget_is_kept_
   assert resumed.status.gradient_steps == 112
   assert resumed.status.policy_version > outcome.status.policy_version
   assert resumed.status.wall_seconds > outcome.status.wall_seconds
+
+
+def test_what_a_run_stores_as_its_config_is_what_was_asked_for(tmp_path, monkeypatch):
+  config = small_world(environment_steps="1000", evaluator__solved_evaluations="1000")
+  assert config.learner.prefetch  # Which an inline run does not do.
+  directory = create_run_directory(config, tmp_path)
+  manifests = []
+
+  class Reads(ReplayServer):
+    def stop(self):
+      manifests.append(read_manifest(self.connection))
+      super().stop()
+
+  monkeypatch.setattr("launch.inline.ReplayServer", Reads)
+  run_inline(config, directory, threading.Event(), RunView(quiet=True))
+  policies = directory.checkpoints / "policy"
+  assert [manifest and manifest.config for manifest in manifests] == [config]
+  assert directory.read_config() == config
+  assert load_snapshot(policies / "latest.npz").config == config
+  assert load_snapshot(policies / "best.npz").config == config
 
 
 def test_the_same_seed_begins_the_same_run_and_another_seed_another(tmp_path):

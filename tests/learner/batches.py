@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from learner.algorithm import Algorithm
+from learner.optimizer import Optimizer
+from learner.updates import Updates
 from replay_server.contract.layout import make_row_codec
 
 
@@ -30,12 +31,26 @@ def pack(spec: Any, **columns: Any) -> np.ndarray:
   )
 
 
+def part(updates: Updates, name: str) -> Any:
+  """A network (or variable) of the algorithm."""
+  return getattr(updates.algorithm, name)
+
+
+def optimizer_of(updates: Updates, network: Any) -> Optimizer:
+  """The optimiser of a network's parameters."""
+  first = network.trainable_variables[0]
+  (found,) = (
+    module for module in updates.submodules if isinstance(module, Optimizer) and module.parameters[0] is first
+  )
+  return found
+
+
 def update(
-  algorithm: Algorithm,
+  updates: Updates,
   rows: np.ndarray,
   weights: np.ndarray | None = None,
   tables: np.ndarray | None = None,
-  cagrad: float = 0.0,
+  cagrad: float | None = None,
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
   """One update for each of rows [K, batch, width]; by default of weight 1 and from the default table.
 
@@ -43,10 +58,14 @@ def update(
     (metric -> [K], td_errors [K, batch]).
   """
   shape = rows.shape[:2]
-  metrics, td_errors = algorithm.update_block(
+  controls = updates.controls(0)
+  if cagrad is not None:  # A rule other than CAGrad has none of it.
+    controls = {name: tf.constant(cagrad, tf.float32) for name in controls}
+  metrics, outputs = updates.update_block(
     tf.constant(rows),
     tf.constant(np.ones(shape) if weights is None else weights, tf.float32),
     tf.constant(np.zeros(shape) if tables is None else tables, tf.int64),
-    tf.constant(cagrad, tf.float32),
+    {},
+    controls,
   )
-  return dict(zip(algorithm.METRICS, metrics.numpy().T, strict=True)), td_errors.numpy()
+  return dict(zip(updates.algorithm.METRICS, metrics.numpy().T, strict=True)), outputs["td_error"].numpy()

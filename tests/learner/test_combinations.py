@@ -18,7 +18,7 @@ from configs import (
   TableSpec,
   UserError,
 )
-from learner.learner import Learner
+from learner.learner import make_learner
 from tests.learner.conftest import SPEC
 
 CONTINUOUS_SPEC = SPEC._replace(actions=specs.BoundedArray((2,), np.float32, -1.0, 1.0, "action"))
@@ -152,10 +152,10 @@ def test_a_learner_of_every_pair_learns_and_comes_back(serve, tmp_path, chosen: 
   filled.fill("default", range(10), **action)
   filled.fill("done", range(5), **action)
   server = filled.server
-  learner = Learner(server.connection, server.manifest, filled.spec, 0, filled.stop, tmp_path / "run")
+  learner = make_learner(server.connection, server.manifest, filled.spec, 0, filled.stop, tmp_path / "run")
   learner.run(num_steps=1)
   assert all(np.isfinite(value) for value in learner.metrics().values()), learner.metrics()
-  again = Learner(server.connection, server.manifest, filled.spec, 1, filled.stop, tmp_path / "run")
+  again = make_learner(server.connection, server.manifest, filled.spec, 1, filled.stop, tmp_path / "run")
   again.close()
   assert again.gradient_steps == 2
   np.testing.assert_array_equal(again.get_variables([])[0], learner.get_variables([])[0])

@@ -1,7 +1,9 @@
 """The learner on a real server: counters, policies, checkpoints, and a loss that is no longer finite."""
 
+import dataclasses
 import json
 import pathlib
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,10 +13,11 @@ import pytest
 import tensorflow as tf
 from acme import core, specs
 
-from configs import CagradConfig, PriorityConfig, TableSpec, UserError
-from learner import learner as learner_module
-from learner.learner import Learner, choose_device
-from networks import flatten_weights
+from configs import CagradConfig, NetworkConfig, PriorityConfig, TableSpec, UserError
+from learner import checkpoint as checkpoint_module
+from learner.devices import choose_device
+from learner.learner import Learner, make_learner
+from learner.optimizer import Optimizer
 from replay_server.contract.policy import PolicySource, load_snapshot, save_snapshot
 from tests.learner.conftest import SPEC
 
@@ -38,12 +41,12 @@ def _learn(tmp_path: pathlib.Path) -> Iterator[Callable[..., Learner]]:
 
   def learn(filled: Any, directory: str = "checkpoints", seed: int = 0) -> Learner:
     server = filled.server
-    made.append(Learner(server.connection, server.manifest, filled.spec, seed, filled.stop, tmp_path / directory))
+    made.append(make_learner(server.connection, server.manifest, filled.spec, seed, filled.stop, tmp_path / directory))
     return made[-1]
 
   yield learn
   for learner in made:
-    learner._sampler.close()
+    learner.parts.source.close()
 
 
 def _published(filled: Any) -> Any:
@@ -55,18 +58,43 @@ def _files(directory: pathlib.Path) -> dict[str, bytes]:
 
 
 def _checkpointed(learner: Learner) -> dict[str, list[np.ndarray]]:
-  parts = learner._algorithm.checkpointed
-  return {name: [variable.numpy() for variable in parts[name].variables] for name in ("policy", "target", "adam")}
+  """The networks' weights, and their optimisers' moments and counters."""
+  updates = learner.parts.updates
+  networks = {
+    name: part
+    for name in ("policy", "target", "critics")
+    if (part := getattr(updates.algorithm, name, None)) is not None
+  }
+  optimizers = [module for module in updates.submodules if isinstance(module, Optimizer)]
+  arrays = {name: [variable.numpy() for variable in part.variables] for name, part in networks.items()}
+  return {**arrays, "optimizers": [variable.numpy() for optimizer in optimizers for variable in optimizer.state]}
 
 
-def _all_arrays(learner: Learner) -> list[np.ndarray]:
-  parts = learner._algorithm.checkpointed.values()
-  return [variable.numpy() for part in parts for variable in getattr(part, "variables", ())]
+def _latest(folder: pathlib.Path) -> str:
+  """The name of the last checkpoint."""
+  return sorted(path.name for path in (folder / "checkpoints" / "learner").iterdir())[-1]
+
+
+class _Killed(BaseException):
+  """Ends a learner as a signal would."""
+
+
+def _kill(*arguments: Any, **options: Any) -> None:
+  raise _Killed
+
+
+_KILLS = {
+  "networks": (tf.train.Checkpoint, "write", _kill),
+  "source": (np, "savez", _kill),
+  "policy": (checkpoint_module, "save_snapshot", _kill),
+  "counters": (pathlib.Path, "write_text", _kill),
+  "rename": (pathlib.Path, "rename", _kill),
+}
 
 
 def _break(learner: Learner) -> None:
   """Leaves weights behind as an update that overflowed does."""
-  variable = learner._algorithm.policy.trainable_variables[0]
+  variable = learner.parts.updates.algorithm.policy.trainable_variables[0]
   variable.assign(variable * np.nan)
 
 
@@ -82,19 +110,20 @@ def test_an_update_has_the_importance_weights_and_the_coefficient_of_its_gradien
   filled.fill("done", range(5))
   learner = learn(filled)
   blocks, weights, coefficients = [], [], []
-  next_block, update_block = learner._sampler.next_block, learner._algorithm.update_block
+  source, updates = learner.parts.source, learner.parts.updates
+  next_block, update_block = source.next_block, updates.update_block
 
   def drawing() -> Any:
     blocks.append(next_block())
     return blocks[-1]
 
-  def updating(rows: Any, loss_weights: Any, row_tables: Any, coefficient: Any) -> Any:
+  def updating(rows: Any, loss_weights: Any, row_tables: Any, columns: Any, controls: Any) -> Any:
     weights.append(loss_weights.numpy())
-    coefficients.append(float(coefficient))
-    return update_block(rows, loss_weights, row_tables, coefficient)
+    coefficients.append(float(controls["cagrad_coefficient"]))
+    return update_block(rows, loss_weights, row_tables, columns, controls)
 
-  monkeypatch.setattr(learner._sampler, "next_block", drawing)
-  monkeypatch.setattr(learner._algorithm, "update_block", updating)
+  monkeypatch.setattr(source, "next_block", drawing)
+  monkeypatch.setattr(updates, "update_block", updating)
   for _ in range(3):
     learner.step()
   assert coefficients == pytest.approx([0.8, 0.4, 0.0])
@@ -124,11 +153,11 @@ def test_steps_are_counted_and_policies_published_at_their_period(filled, learn)
 def test_what_is_published_is_the_online_network_and_steps_change_it(filled, learn) -> None:
   learner = learn(filled)
   before = _published(filled).weights
-  np.testing.assert_array_equal(before, flatten_weights(learner._algorithm.policy))
+  np.testing.assert_array_equal(before, learner.get_variables([])[0])
   for _ in range(3):
     learner.step()
   after = _published(filled).weights
-  np.testing.assert_array_equal(after, flatten_weights(learner._algorithm.policy))
+  np.testing.assert_array_equal(after, learner.get_variables([])[0])
   assert np.abs(after - before).max() > 1e-3
 
 
@@ -148,8 +177,8 @@ def test_a_checkpoint_holds_networks_optimiser_and_counters(filled, learn) -> No
   learner.close()
   saved = _checkpointed(learner)
   # Its steps, and two moments of each weight and each bias.
-  assert len(saved["adam"]) == 1 + 2 * 4 + 4
-  assert [array for array in saved["adam"] if array.shape == ()] == [8]
+  assert len(saved["optimizers"]) == 1 + 2 * 4
+  assert [array for array in saved["optimizers"] if array.shape == ()] == [8]
   restored = learn(filled, seed=1)
   assert restored.gradient_steps == 8
   for name, arrays in _checkpointed(restored).items():
@@ -175,7 +204,7 @@ def test_priorities_are_learned_published_and_kept_in_the_checkpoint(make_config
   priority = next(iter(filled.server.connection.client.sample("done", 1)))[0].info.priority
   assert 30 < priority <= published[1]
   learner.close()
-  assert learn(filled)._priorities.largest.tolist() == list(published)
+  assert learn(filled).parts.source.new_item_priorities == published
 
 
 def test_the_policy_file_beside_a_checkpoint_is_the_network_with_its_config_and_spec(filled, learn, tmp_path) -> None:
@@ -204,7 +233,7 @@ def test_a_learner_with_an_older_checkpoint_goes_on_after_the_published_version(
   for _ in range(5):
     first.step()
   assert _published(filled).version == 3
-  first._lock.release()  # As if it had been killed.
+  first.parts.checkpoints.close()  # As if it had been killed.
   second = learn(filled)
   assert (second.gradient_steps, second.policy_version) == (2, 4)
   snapshot = _published(filled)
@@ -244,14 +273,49 @@ def test_two_learners_do_not_write_to_one_directory(filled, learn) -> None:
 
 def test_a_checkpoint_that_names_no_run_is_refused(filled, learn, tmp_path: pathlib.Path) -> None:
   learn(filled).run(2)
-  owner = tmp_path / "checkpoints" / "learner" / "owner.json"
-  assert json.loads(owner.read_text()) == {"run_id": "run"}
-  owner.write_text("")
+  counters = tmp_path / "checkpoints" / "learner" / _latest(tmp_path) / "counters.json"
+  assert json.loads(counters.read_text()) == {"run_id": "run", "gradient_steps": 4, "policy_version": 1}
+  counters.write_text("")
   with pytest.raises(UserError, match="belongs to another run"):
     learn(filled)
-  owner.unlink()
+  counters.unlink()
   with pytest.raises(UserError, match="belongs to another run"):
     learn(filled)
+
+
+def test_a_checkpoint_of_other_networks_is_refused(filled, learn, tmp_path: pathlib.Path) -> None:
+  learn(filled).run(2)
+  before = _files(tmp_path / "checkpoints")
+  config = dataclasses.replace(filled.config, network=NetworkConfig((16,)))
+  manifest = dataclasses.replace(filled.server.manifest, config=config)
+  with pytest.raises(UserError, match=r"are not those of the config: resume with the algorithm and the network"):
+    make_learner(filled.server.connection, manifest, filled.spec, 0, filled.stop, tmp_path / "checkpoints")
+  assert _files(tmp_path / "checkpoints") == before
+
+
+@pytest.mark.parametrize("moment", ["networks", "source", "policy", "counters", "rename"])
+def test_a_learner_that_is_killed_while_it_writes_leaves_the_checkpoint_before_whole(
+  filled, learn, monkeypatch, tmp_path: pathlib.Path, moment: str
+) -> None:
+  learner = learn(filled)
+  learner.step()
+  learner.save()
+  good, name = _checkpointed(learner), _latest(tmp_path)
+  learner.step()
+  with monkeypatch.context() as patch:
+    patch.setattr(*_KILLS[moment])
+    patch.setattr(shutil, "rmtree", lambda *arguments, **options: None)  # A process that is killed tidies nothing up.
+    with pytest.raises(_Killed):
+      learner.save()
+  learner.parts.checkpoints.close()
+  restored = learn(filled, seed=1)
+  assert restored.gradient_steps == 2
+  for part, arrays in _checkpointed(restored).items():
+    for ours, theirs in zip(arrays, good[part], strict=True):
+      np.testing.assert_array_equal(ours, theirs, err_msg=part)
+  restored.save()
+  # What was cut off is gone, and the one before stays.
+  assert sorted(path.name for path in (tmp_path / "checkpoints" / "learner").iterdir()) == [name, "checkpoint_2"]
 
 
 @pytest.mark.parametrize(
@@ -270,7 +334,7 @@ def test_a_checkpoint_that_cannot_be_written_is_told_and_tried_again(
       raise failures.pop()
     save_snapshot(*arguments)
 
-  monkeypatch.setattr(learner_module, "save_snapshot", full_once)
+  monkeypatch.setattr(checkpoint_module, "save_snapshot", full_once)
   learner.run(2)
   assert capsys.readouterr().out.count("No space left): it learns on and tries again in 1e-06 s") == 1
   assert (tmp_path / "checkpoints" / "policy" / "latest.npz").is_file()
@@ -283,8 +347,8 @@ def test_checkpoints_are_written_at_their_period_while_it_learns(make_config, se
   learner = learn(filled)
   learner.run(3)
   # One after each block and one at the end; two are kept.
-  latest = sorted(path.name for path in (tmp_path / "checkpoints" / "learner").glob("*.index"))
-  assert latest == ["ckpt-3.index", "ckpt-4.index"]
+  kept = sorted(path.name for path in (tmp_path / "checkpoints" / "learner").iterdir())
+  assert kept == ["checkpoint_3", "checkpoint_4"]
 
 
 def test_a_loss_that_is_not_finite_names_the_tables_and_leaves_the_last_checkpoint(
@@ -301,7 +365,7 @@ def test_a_loss_that_is_not_finite_names_the_tables_and_leaves_the_last_checkpoi
   sentence = r"The loss is not finite after \d+ gradient steps \(rows of the block: 4 of default, 4 of done\)"
   with pytest.raises(UserError, match=sentence):
     learner.run()
-  assert not np.isfinite(flatten_weights(learner._algorithm.policy)).all()
+  assert not np.isfinite(learner.get_variables([])[0]).all()
   # As launch/inline.py does when anything ends its run.
   learner.close()
   assert _files(tmp_path / "checkpoints") == before
@@ -321,15 +385,16 @@ def test_so_does_a_loss_of_critics(make_config, serve, learn, tmp_path: pathlib.
   learner = learn(filled)
   learner.step()
   learner.save()
-  good = [array.copy() for array in _all_arrays(learner)]
+  good = _checkpointed(learner)
   before = _files(tmp_path / "checkpoints")
   filled.fill("done", range(20), action=np.array([0.5, -0.5], np.float32), reward=3e38)
   sentence = r"The loss is not finite after \d+ gradient steps \(rows of the block: 4 of default, 4 of done\)"
   with pytest.raises(UserError, match=sentence):
     learner.run()
   assert _files(tmp_path / "checkpoints") == before
-  for ours, theirs in zip(_all_arrays(learn(filled)), good, strict=True):
-    np.testing.assert_array_equal(ours, theirs)
+  for name, arrays in _checkpointed(learn(filled)).items():
+    for ours, theirs in zip(arrays, good[name], strict=True):
+      np.testing.assert_array_equal(ours, theirs, err_msg=name)
 
 
 def test_critics_that_are_not_finite_are_not_saved(make_config, serve, learn, tmp_path: pathlib.Path) -> None:
@@ -338,7 +403,7 @@ def test_critics_that_are_not_finite_are_not_saved(make_config, serve, learn, tm
   learner.save()
   before = _files(tmp_path / "checkpoints")
   # The policy is still a good one: it has not yet learned from them.
-  variable = learner._algorithm.checkpointed["critics"].variables[0]
+  variable = learner.parts.updates.algorithm.critics.variables[0]
   variable.assign(variable * np.inf)
   with pytest.raises(UserError, match="The networks are not finite after 0 gradient steps"):
     learner.save()
@@ -366,30 +431,39 @@ def test_a_run_that_is_stopped_while_it_waits_writes_its_checkpoint(make_config,
   filled.stop.set()
   learner = learn(filled)
   learner.run()
-  assert (tmp_path / "checkpoints" / "learner" / "ckpt-1.index").is_file()
+  assert _latest(tmp_path) == "checkpoint_1"
 
 
-def test_a_run_whose_server_is_lost_writes_its_checkpoint(filled, learn, tmp_path: pathlib.Path) -> None:
+def test_a_run_whose_server_is_lost_writes_its_checkpoint(make_config, serve, learn, tmp_path: pathlib.Path) -> None:
+  filled = serve(make_config(TABLES, **FIELDS))
+  filled.fill("default", range(10))  # The other table is empty, so that each draw asks for its size.
   learner = learn(filled)
   learner.step()
   filled.server.stop()
-  # Only a sampler that does not know every table to be ready asks for their sizes.
-  learner._sampler._ready[:] = False
   # The process's watchdog, not the learner, decides that the server is lost for good.
   watchdog = threading.Timer(1.0, filled.stop.set)
   watchdog.start()
   learner.run()
   watchdog.join()
-  assert (tmp_path / "checkpoints" / "learner" / "ckpt-1.index").is_file()
+  assert _latest(tmp_path) == "checkpoint_1"
 
 
 def test_what_it_waits_for_is_said(make_config, serve, learn) -> None:
   filled = serve(make_config(TABLES, **FIELDS))
   learner = learn(filled)
-  assert learner.describe_state() == "starting"
+  assert learner.state == "starting"
   filled.fill("default", range(4))
   learner.step()
-  assert learner.describe_state() == "learning"
+  assert learner.state == "learning"
+
+
+def test_the_learner_of_an_inline_run_draws_nothing_ahead(make_config, serve, learn) -> None:
+  filled = serve(make_config(TABLES, **{**FIELDS, "updates_per_block": 1, "prefetch": True}))
+  filled.server.manifest = dataclasses.replace(filled.server.manifest, inline=True)
+  filled.fill("default", range(8))
+  learner = learn(filled)
+  learner.step()
+  assert learner.metrics()["drawn_ahead"] == 0
 
 
 def test_a_device_that_is_not_there_is_refused_by_a_sentence() -> None:

@@ -1,9 +1,10 @@
 """A role's lifeline: its heartbeats, and how it ends the role."""
 
+import dataclasses
 import pathlib
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import pytest
 
@@ -12,6 +13,7 @@ from replay_server.contract.connection import Connection
 from replay_server.contract.layout import HEARTBEATS
 from replay_server.contract.lifeline import Lifeline
 from replay_server.contract.messages import Heartbeat, decode
+from replay_server.contract.role import Kind, Role
 from replay_server.process.keeper import Keeper
 from replay_server.process.server import ReplayServer
 from tests.served import served
@@ -26,13 +28,24 @@ def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
   monkeypatch.setattr(lifeline_module, "LOST_AFTER_SECONDS", 0.3)
 
 
-def _lifeline(
-  server: ReplayServer,
-  stop: threading.Event,
-  lost: list[str],
-  metrics: Callable[[], Mapping[str, float]] = dict,
-) -> Lifeline:
-  return Lifeline(Connection(server.address), "learner", "learner", stop, lost.append, metrics, lambda: "thinking")
+@dataclasses.dataclass(frozen=True)
+class _Thinker:
+  """A role that does nothing but think."""
+
+  measured: Mapping[str, float] = dataclasses.field(default_factory=dict)
+  name: str = "learner"
+  kind: Kind = "learner"
+  state: str = "thinking"
+
+  def metrics(self) -> Mapping[str, float]:
+    return self.measured
+
+  def run(self) -> None:
+    raise AssertionError("a lifeline does not run its role")
+
+
+def _lifeline(server: ReplayServer, stop: threading.Event, lost: list[str], role: Role | None = None) -> Lifeline:
+  return Lifeline(Connection(server.address), role or _Thinker(), stop, lost.append)
 
 
 def _beats(server: ReplayServer) -> list[Heartbeat]:
@@ -42,7 +55,7 @@ def _beats(server: ReplayServer) -> list[Heartbeat]:
 def test_heartbeats_tell_state_and_metrics_and_the_last_one_that_it_is_the_last(tmp_path: pathlib.Path) -> None:
   lost: list[str] = []
   with serving(CONFIG, tmp_path, inline=True) as server:
-    lifeline = _lifeline(server, threading.Event(), lost, lambda: {"gradient_steps": 3.0})
+    lifeline = _lifeline(server, threading.Event(), lost, _Thinker({"gradient_steps": 3.0}))
     with lifeline:
       wait_for(lambda: size_of(server.connection, HEARTBEATS) >= 3)
     time.sleep(0.3)
@@ -58,7 +71,7 @@ def test_heartbeats_tell_state_and_metrics_and_the_last_one_that_it_is_the_last(
 def test_a_role_whose_metrics_are_not_finite_still_lives(tmp_path: pathlib.Path) -> None:
   with serving(CONFIG, tmp_path, inline=True) as server:
     metrics = {"loss": float("nan"), "mean_q": float("inf"), "gradient_steps": 4.0}
-    lifeline = _lifeline(server, threading.Event(), [], lambda: metrics)
+    lifeline = _lifeline(server, threading.Event(), [], _Thinker(metrics))
     with lifeline:
       wait_for(lambda: size_of(server.connection, HEARTBEATS) >= 2)
     assert all(beat.metrics == {"gradient_steps": 4.0} for beat in _beats(server))
@@ -85,7 +98,7 @@ def test_a_server_that_is_gone_is_told_once_in_a_sentence_and_close_does_not_rai
   stop = threading.Event()
   lost: list[str] = []
   with served(tmp_path) as (address, kill):
-    lifeline = Lifeline(Connection(address), "learner", "learner", stop, lost.append)
+    lifeline = Lifeline(Connection(address), _Thinker(), stop, lost.append)
     lifeline.start()
     wait_for(lambda: size_of(lifeline._connection, HEARTBEATS) >= 2)
     assert not lost

@@ -1,0 +1,110 @@
+"""Stored policies: finding, playing, recording and exporting one."""
+
+import pathlib
+
+import numpy as np
+import tensorflow as tf
+
+from actors.evaluator import PlayedEpisode, make_evaluated_policy, make_greedy_policy, play_episode
+from configs import RunConfig, UserError
+from configs.seeding import derive_seed
+from environments import make_event_environment
+from launch import report
+from launch.roles import environment_spec
+from launch.run_directory import RunDirectory
+from networks import QNetwork, assign_weights, make_policy
+from replay_server.contract.policy import PolicySnapshot, StoredPolicy
+
+
+def find_policy(run: RunDirectory) -> pathlib.Path | None:
+  """The run's best evaluated policy, or else its latest; None where it has neither."""
+  candidates = [run.checkpoints / "policy" / name for name in ("best.npz", "latest.npz")]
+  return next((path for path in candidates if path.is_file()), None)
+
+
+def policy_path(path: pathlib.Path) -> pathlib.Path:
+  """The policy file of a run directory, its best one, or such a file itself.
+
+  Raises:
+    UserError: the run directory holds none.
+  """
+  if path.suffix == ".npz":
+    return path
+  found = find_policy(RunDirectory(path))
+  if found is None:
+    raise UserError(
+      f"{path} holds no policy (checkpoints/policy/best.npz or latest.npz): name a run directory or such a file."
+    )
+  return found
+
+
+def play_policy(config: RunConfig, snapshot: PolicySnapshot, episodes: int) -> list[PlayedEpisode]:
+  """Plays as an evaluation does: greedily, with the random actions of `evaluator.epsilon`.
+
+  Raises:
+    UserError: the environment cannot be made.
+  """
+  seed = derive_seed(config.seed, "evaluator")
+  environment = make_event_environment(config, seed=seed)
+  try:
+    policy = make_evaluated_policy(config, environment, snapshot, np.random.default_rng(seed))
+    return [play_episode(environment, policy) for _ in range(episodes)]
+  finally:
+    environment.close()
+
+
+def record_episode(config: RunConfig, snapshot: PolicySnapshot) -> PlayedEpisode:
+  """One rendered greedy episode.
+
+  Raises:
+    UserError: the environment cannot be rendered.
+  """
+  environment = make_event_environment(config, seed=derive_seed(config.seed, "evaluator"), render=True)
+  try:
+    episode = play_episode(environment, make_greedy_policy(config, environment, snapshot), record=True)
+  finally:
+    environment.close()
+  if any(frame is None or getattr(frame, "ndim", 0) != 3 for frame in episode.frames):
+    raise UserError(
+      f"Environment {config.environment.name!r} gives no pictures: support render_mode='rgb_array' in it."
+    )
+  return episode
+
+
+def save_video(config: RunConfig, snapshot: PolicySnapshot, policy: pathlib.Path) -> pathlib.Path:
+  """Saves one greedy episode as an animation in `videos/` of the run that the file `policy` belongs to, or else beside it.
+
+  Raises:
+    UserError: the environment cannot be rendered.
+  """
+  episode = record_episode(config, snapshot)
+  run = policy.parents[2] if len(policy.parents) > 2 and policy.parent.name == "policy" else policy.parent
+  path = run / "videos" / f"policy_{snapshot.version}.gif"
+  path.parent.mkdir(exist_ok=True)
+  return report.greedy_path_gif(episode.frames, path)
+
+
+def export_policy(stored: StoredPolicy, folder: pathlib.Path) -> None:
+  """Writes the policy as a SavedModel.
+
+  Its default signature is `act(observations [B, ...])`, the actions without noise: int32 [B], or float32 [B, A] in [-1, 1] for
+  continuous ones, which stand for the environment's bounds. Double DQN's has `action_values`, float32 [B, A], too.
+
+  Raises:
+    UserError: the folder cannot be written, or the policy's file tells no spec and the environment cannot be made.
+  """
+  spec = stored.spec or environment_spec(stored.config)
+  network = make_policy(stored.config, spec)
+  assign_weights(network, stored.snapshot.weights)
+  signature = [tf.TensorSpec([None, *spec.observations.shape], spec.observations.dtype, "observations")]
+  module = tf.Module()
+  module.network = network
+  module.act = tf.function(lambda observations: {"actions": network.best_actions(observations)}, signature)
+  signatures = {"serving_default": module.act}
+  if isinstance(network, QNetwork):
+    module.action_values = tf.function(lambda observations: {"values": network.values(observations)}, signature)
+    signatures["action_values"] = module.action_values
+  try:
+    tf.saved_model.save(module, str(folder), signatures=signatures)
+  except OSError as error:
+    raise UserError(f"The SavedModel cannot be written to {folder} ({error}): choose another folder.") from None

@@ -1,0 +1,35 @@
+"""The algorithms, by the tag of their config."""
+
+from collections.abc import Callable
+
+from acme import specs
+
+from configs import RunConfig
+from learner.algorithms.algorithm import Algorithm
+from learner.algorithms.ddqn import DoubleDqn
+from learner.algorithms.sac import QrSac, SoftActorCritic
+from learner.algorithms.td3 import Td3
+
+__all__ = ["ALGORITHMS", "Algorithm", "make_algorithm"]
+
+# Tag -> what makes the algorithm of a run from its config, its environment's spec and a seed.
+ALGORITHMS: dict[str, Callable[[RunConfig, specs.EnvironmentSpec, int], Algorithm]] = {
+  "ddqn": DoubleDqn,
+  "sac": SoftActorCritic,
+  "qr_sac": QrSac,
+  "td3": Td3,
+}
+
+
+def make_algorithm(config: RunConfig, spec: specs.EnvironmentSpec, seed: int) -> Algorithm:
+  """The run's algorithm.
+
+  Args:
+    config: of the run.
+    spec: of the environment.
+    seed: of the initial weights and of noise.
+
+  Raises:
+    UserError: the algorithm cannot act in such an environment.
+  """
+  return ALGORITHMS[config.learner.algorithm](config, spec, seed)

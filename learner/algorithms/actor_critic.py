@@ -1,0 +1,73 @@
+"""What the algorithms with a policy and twin critics have in common."""
+
+import tensorflow as tf
+from acme import specs
+
+from configs import RunConfig
+from learner.algorithms.algorithm import Algorithm, follow
+from learner.algorithms.losses import l2
+from learner.gradients import Batch, GradientRule, Loss
+from learner.gradients.rule import LossFunction
+from learner.optimizer import Optimizer
+from networks import DeterministicPolicy, GaussianPolicy, StackedMlp, Trace, make_critics
+
+
+class ActorCritic(Algorithm):
+  """A policy, twin critics with their targets, and an optimiser for each side.
+
+  Attributes:
+    critics: the twin critics.
+    target_critics: their targets.
+    noise: the generator of the updates' own noise.
+  """
+
+  METRICS: tuple[str, ...] = ("loss", "mean_q", "policy_loss")
+
+  def __init__(
+    self,
+    config: RunConfig,
+    spec: specs.EnvironmentSpec,
+    seed: int,
+    policy: GaussianPolicy | DeterministicPolicy,
+    critic_outputs: int = 1,
+  ):
+    """Makes the critics.
+
+    Args:
+      config: of the run.
+      spec: of the environment; actions lie in [-1, 1]^A.
+      seed: of the initial weights and of the noise.
+      policy: the network to publish.
+      critic_outputs: of each critic: 1 for a value, or the number of its quantiles.
+
+    Raises:
+      UserError: the algorithm cannot act in such an environment.
+    """
+    super().__init__(config, policy)
+    learner = config.learner
+    self.critics = make_critics(config, spec, critic_outputs, seed + 1)
+    self.target_critics = make_critics(config, spec, critic_outputs, seed + 1)
+    self.noise = tf.random.Generator.from_seed(seed)
+    self._policy_rate = learner.policy_learning_rate or learner.learning_rate
+    limits = learner.max_gradient_norm, learner.mixed_precision
+    self._critics_optimizer = Optimizer(self.critics.trainable_variables, learner.learning_rate, *limits)
+    self._policy_optimizer = Optimizer(policy.trainable_variables, self._policy_rate, *limits)
+
+  def _outputs(
+    self, critics: StackedMlp, features: tf.Tensor, actions: tf.Tensor, trace: Trace | None = None
+  ) -> tf.Tensor:
+    """Of each critic: float32 [2, B, critic_outputs]."""
+    return critics(tf.concat([features, actions], axis=-1), trace)
+
+  def _improve_critics(self, loss: LossFunction, batch: Batch, rule: GradientRule) -> Loss:
+    """A step of the critics."""
+    return rule.minimise(self._critics_optimizer, loss, batch)
+
+  def _improve_policy(self, loss: LossFunction, batch: Batch, rule: GradientRule) -> Loss:
+    """A step of the policy, with the L2 penalty of its weights where the config has one."""
+    optimizer, weight = self._policy_optimizer, self._learner.policy_l2
+    return rule.minimise(optimizer, loss, batch, (lambda: l2(optimizer.parameters, weight)) if weight else None)
+
+  def _follow_critics(self) -> None:
+    rate = self._learner.target_update_rate
+    follow(self.target_critics.trainable_variables, self.critics.trainable_variables, rate)

@@ -1,0 +1,56 @@
+"""Double DQN."""
+
+import tensorflow as tf
+from acme import specs
+
+from configs import RunConfig
+from learner.algorithms.algorithm import Algorithm, Metrics, Outputs, follow
+from learner.algorithms.losses import double_q_learning
+from learner.gradients import Batch, GradientRule, Loss
+from learner.optimizer import Optimizer
+from networks import QNetwork, Trace, make_q_network
+
+
+class DoubleDqn(Algorithm):
+  """Online and target network, Adam, and the update of both (van Hasselt et al., 2016).
+
+  Attributes:
+    target: the target network.
+  """
+
+  policy: QNetwork
+
+  def __init__(self, config: RunConfig, spec: specs.EnvironmentSpec, seed: int):
+    """Makes the networks.
+
+    Args:
+      config: of the run.
+      spec: of the environment; actions are discrete.
+      seed: of the initial weights.
+
+    Raises:
+      UserError: the actions are not discrete.
+    """
+    super().__init__(config, make_q_network(config, spec, seed))
+    self.target = make_q_network(config, spec, seed)
+    learner = config.learner
+    self._optimizer = Optimizer(
+      self.policy.trainable_variables, learner.learning_rate, learner.max_gradient_norm, learner.mixed_precision
+    )
+
+  def update(self, batch: Batch, rule: GradientRule) -> tuple[Metrics, Outputs]:
+    """One update; see `Algorithm.update`."""
+    features = self.policy.features(batch["observation"])
+    next_features = self.policy.features(batch["next_observation"])
+    q_t_value, q_t_selector = self.target(next_features), self.policy(next_features)
+    discounts = self._learner.discount * batch["discount"]
+
+    def loss(trace: Trace | None) -> Loss:
+      q_tm1 = self.policy(features, trace)
+      td_error = double_q_learning(q_tm1, batch["action"], batch["reward"], discounts, q_t_value, q_t_selector)
+      return Loss(0.5 * batch.weights * tf.square(td_error), (q_tm1, td_error))
+
+    row_losses, (q_tm1, td_error) = rule.minimise(self._optimizer, loss, batch)
+    follow(self.target.trainable_variables, self.policy.trainable_variables, self._learner.target_update_rate)
+    taken = tf.gather(q_tm1, batch["action"], batch_dims=1)
+    return {"loss": tf.reduce_mean(row_losses), "mean_q": tf.reduce_mean(taken)}, {"td_error": td_error}

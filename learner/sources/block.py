@@ -1,0 +1,31 @@
+"""A block: the rows of several batches, in numpy."""
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+  """K batches, drawn at once.
+
+  Attributes:
+    rows: float32 [K, batch, width], packed; within a batch the tables lie in layout order.
+    tables: int64 [K, batch], the index of each row's table.
+    handles: uint64 [K, batch], by which the source knows each row: the key of its item on the server, or its slot in memory.
+    probabilities: float64 [K, batch], of each row within its table when it was drawn.
+    table_sizes: int64 [K, batch], rows in each row's table when it was drawn.
+    quotas: int64 [K, tables], how many rows of each batch are from each table.
+    shares: float64 [tables], the tables' long-run shares of a batch; 0 for a table that is not ready.
+    columns: what an algorithm reads for a row beside its fields (`Algorithm.INPUTS`), float32 [K, batch] each.
+  """
+
+  rows: np.ndarray
+  tables: np.ndarray
+  handles: np.ndarray
+  probabilities: np.ndarray
+  table_sizes: np.ndarray
+  quotas: np.ndarray
+  shares: np.ndarray
+  columns: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)

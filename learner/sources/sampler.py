@@ -1,0 +1,180 @@
+"""The stratified sampler: the only reader of transitions (SSET, Algorithm 1, line 18)."""
+
+import threading
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from configs import RunConfig, ServerLost, Stopped
+from learner.sources.block import Block
+from learner.sources.quotas import QuotaSchedule, tables_of_rows
+from learner.sources.streams import STREAM_TIMEOUT_MS, FreshTable, Samples, StreamedTable, TableReader
+from replay_server.contract.connection import Connection
+
+CLOSE_TIMEOUT_SECONDS = 2 * STREAM_TIMEOUT_MS / 1000
+_POLL_SECONDS = 0.2
+_SLOW_DRAW_SECONDS = 1.0
+
+
+class StratifiedSampler:
+  """Draws blocks of batches with a fixed share from each table that holds its minimum; for one thread at a time."""
+
+  def __init__(self, connection: Connection, config: RunConfig, width: int, prefetch: bool, stop: threading.Event):
+    """Draws nothing yet.
+
+    Args:
+      connection: to the server.
+      config: of the run.
+      width: of its rows.
+      prefetch: whether blocks are drawn while others are learned from.
+      stop: ends a wait.
+    """
+    specs = config.replay.all_tables
+    self._connection = connection
+    self._stop = stop
+    self._names = [spec.name for spec in specs]
+    self._width = width
+    self._min_sizes = np.array([spec.min_size for spec in specs])
+    self._ready = np.zeros(len(specs), bool)
+    self._schedule = QuotaSchedule(
+      np.array([spec.probability for spec in specs]), config.learner.batch_size, config.replay.at_least_one
+    )
+    self._batches = config.learner.updates_per_block
+    self._tables = _make_readers(connection, config, width, prefetch)
+    self._drawing: tuple[str, float] | None = None
+    self._waiting_for = ""
+    self._thrown_away = np.zeros(len(specs), np.int64)
+    self._closed = threading.Event()
+
+  @property
+  def table_names(self) -> list[str]:
+    """Names of the tables, in layout order."""
+    return list(self._names)
+
+  def describe_wait(self) -> str:
+    """What the drawing waits for, for people; empty where it does not."""
+    drawing = self._drawing
+    if drawing is not None and time.monotonic() - drawing[1] > _SLOW_DRAW_SECONDS:
+      return f"waiting for workers: table {drawing[0]} gives no more samples until it gets more transitions"
+    return self._waiting_for
+
+  @property
+  def most_drawn(self) -> np.ndarray:
+    """Rows of each table that were drawn and not thrown away, those that may be under way included; int64 [tables]."""
+    return np.array([table.most_drawn for table in self._tables], np.int64) - self._thrown_away
+
+  def draw_block(self) -> Block:
+    """The next K batches; waits until the tables hold enough.
+
+    Raises:
+      Stopped: told to stop while waiting.
+    """
+    while True:
+      drawn = np.zeros(len(self._tables), np.int64)
+      try:
+        return self._draw_from_ready(drawn)
+      except _TableShrank:
+        self._ready[:] = False
+        self._thrown_away += drawn
+
+  def close(self) -> None:
+    """Ends a draw that is under way, in whatever thread."""
+    self._closed.set()
+    for table in self._tables:
+      table.close()
+
+  def _draw_from_ready(self, drawn: np.ndarray) -> Block:
+    """A block from the tables that are ready; counts in `drawn`, int64 [tables], what has been drawn for it."""
+    self._wait_until_ready()
+    self._schedule.set_ready(self._ready)
+    quotas = self._schedule.next_block(self._batches)
+    tables = tables_of_rows(quotas)
+    rows = np.empty((*tables.shape, self._width), np.float32)
+    keys = np.empty(tables.shape, np.uint64)
+    probabilities = np.empty(tables.shape)
+    table_sizes = np.empty(tables.shape, np.int64)
+    columns: Samples = (
+      rows.reshape(-1, self._width),
+      keys.reshape(-1),
+      probabilities.reshape(-1),
+      table_sizes.reshape(-1),
+    )
+    # Where the rows of the first table go, then those of the second, and so on.
+    places, start = np.argsort(tables, axis=None, kind="stable"), 0
+    for index, count in enumerate(quotas.sum(axis=0).tolist()):
+      for part in self._draw(index, count):
+        drawn[index] += len(part[0])
+        place = places[start : start + len(part[0])]
+        for column, values in zip(columns, part, strict=True):
+          column[place] = values
+        start += len(place)
+    return Block(rows, tables, keys, probabilities, table_sizes, quotas, self._schedule.shares)
+
+  def _draw(self, index: int, count: int) -> Iterator[Samples]:
+    """`count` rows of a table, in parts."""
+    table = self._tables[index]
+    self._drawing = (table.name, time.monotonic())
+    try:
+      while count:
+        part = table.draw(count)
+        if part is not None:
+          count -= len(part[0])
+          yield part
+        elif self._closed.is_set() or self._stop.is_set():
+          raise Stopped(f"Stopped while drawing from table {table.name!r}.")
+        elif self._has_shrunk(index):
+          raise _TableShrank
+    finally:
+      self._drawing = None
+
+  def _has_shrunk(self, index: int) -> bool:
+    """Whether a table that held its minimum no longer does, because its server came back from an earlier checkpoint."""
+    try:
+      size: int = self._connection.info()[self._names[index]].current_size
+    except ServerLost:  # The process's watchdog decides how long is too long.
+      return False
+    return size < int(self._min_sizes[index])
+
+  def _wait_until_ready(self) -> None:
+    """Notes which tables hold their minimum; waits for the default table's.
+
+    Raises:
+      Stopped: told to stop while waiting.
+    """
+    if self._ready.all():
+      return  # A full table evicts as much as it takes in, so it shrinks only with its server; see `_has_shrunk`.
+    while True:
+      try:
+        info = self._connection.info()
+      except ServerLost:  # The process's watchdog decides how long is too long.
+        self._waiting_for = "waiting for the server"
+      else:
+        sizes = np.array([info[name].current_size for name in self._names])
+        self._ready = sizes >= self._min_sizes
+        self._waiting_for = (
+          f"waiting for workers: table {self._names[0]} has {sizes[0]} of {self._min_sizes[0]} transitions"
+        )
+      # Every step is in the default table, so its minimum is the run's; see configs.ReplayConfig.
+      if self._ready[0]:
+        self._waiting_for = ""
+        return
+      if self._closed.wait(_POLL_SECONDS) or self._stop.is_set():
+        raise Stopped("Stopped while waiting for the first transitions.")
+
+
+class _TableShrank(Exception):
+  """A table that was ready no longer is."""
+
+
+def _make_readers(connection: Connection, config: RunConfig, width: int, prefetch: bool) -> list[TableReader]:
+  specs = config.replay.all_tables
+  # Without prefetching, and one batch at a time, every draw is of the tables as they are now.
+  if not prefetch and config.learner.updates_per_block == 1:
+    return [FreshTable(connection, spec.name) for spec in specs]
+  rows = config.learner.batch_size * config.learner.updates_per_block
+  # The second worker keeps the server busy while the first one's samples are taken up; a third gains nothing more.
+  workers = 2 if prefetch else 1
+  return [
+    StreamedTable(connection, spec.name, width, max(1, round(spec.probability * rows)), workers) for spec in specs
+  ]

@@ -1,0 +1,152 @@
+"""The source that draws from the server's tables."""
+
+import threading
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from configs import RunConfig
+from learner.sources.background import BackgroundDrawing
+from learner.sources.block import Block
+from learner.sources.priorities import TablePriorities
+from learner.sources.sampler import CLOSE_TIMEOUT_SECONDS, StratifiedSampler
+from learner.sources.source import State, Weighting
+from learner.weights.corrections import BiasCorrection
+from learner.weights.importance import ImportanceWeights
+from replay_server.contract.connection import Connection
+from replay_server.contract.manifest import Manifest
+
+
+class ServerSource:
+  """Draws stratified blocks from the server and tells it new priorities."""
+
+  def __init__(
+    self,
+    sampler: StratifiedSampler,
+    drawing: BackgroundDrawing,
+    weightings: Mapping[str, Weighting],
+    priorities: TablePriorities,
+  ):
+    """Composes the source.
+
+    Args:
+      sampler: draws the blocks.
+      drawing: the thread that it draws in.
+      weightings: the factors of the rows' weights, by the name under which a checkpoint keeps their state.
+      priorities: takes TD errors back.
+    """
+    self._sampler = sampler
+    self._drawing = drawing
+    self._weightings = weightings
+    self._priorities = priorities
+    self._handed_out = np.zeros(len(sampler.table_names), np.int64)
+
+  @property
+  def table_names(self) -> Sequence[str]:
+    """Names of the tables, in layout order."""
+    return self._sampler.table_names
+
+  def next_block(self) -> Block:
+    """The next K batches; waits until the tables hold enough.
+
+    Raises:
+      Stopped: told to stop while waiting.
+      ServerLost: the server does not answer.
+    """
+    block = self._drawing.next_block()
+    self._handed_out += block.quotas.sum(axis=0)
+    return block
+
+  def weights(self, block: Block, updates: int) -> np.ndarray:
+    """The product of all factors, float32 [K, batch]; 1 where there is none."""
+    product = np.ones(block.tables.shape, np.float32)
+    for weighting in self._weightings.values():
+      product *= weighting.weights(block, updates)
+    return product
+
+  def feed_back(self, block: Block, outputs: Mapping[str, np.ndarray]) -> None:
+    """Sends the priorities that follow from `td_error`, float32 [K, batch].
+
+    Raises:
+      ServerLost: the server does not answer.
+    """
+    self._priorities.update(block, outputs["td_error"])
+
+  @property
+  def new_item_priorities(self) -> tuple[float, ...]:
+    """The priority that a new item of each table gets, in layout order."""
+    return tuple(self._priorities.largest.tolist())
+
+  def describe_wait(self) -> str:
+    """What the drawing waits for, for people; empty where it does not."""
+    return self._sampler.describe_wait()
+
+  def drawn_ahead(self) -> dict[str, int]:
+    """Table -> the most rows that were drawn and are not yet in a block handed out.
+
+    Their probabilities are those of when they were drawn. All zero with `prefetch=False` and `updates_per_block=1`.
+    """
+    ahead = self._sampler.most_drawn - self._handed_out
+    return dict(zip(self.table_names, ahead.tolist(), strict=True))
+
+  def metrics(self) -> Mapping[str, float]:
+    """Rows drawn ahead, and priorities refused where any table is prioritised."""
+    metrics = {"drawn_ahead": float(sum(self.drawn_ahead().values()))}
+    if self._priorities.in_use:
+      metrics["refused_priorities"] = float(self._priorities.refused)
+    return metrics
+
+  def state(self) -> State:
+    """The largest priorities, and the weightings' states."""
+    state: dict[str, np.ndarray] = {"largest_priorities": self._priorities.largest}
+    for name, weighting in self._weightings.items():
+      state.update({f"{name}/{key}": value for key, value in weighting.state().items()})
+    return state
+
+  def restore(self, state: State) -> None:
+    """Takes what `state` returned.
+
+    Raises:
+      ServerLost: the server does not answer.
+    """
+    self._priorities.largest = state["largest_priorities"]
+    for name, weighting in self._weightings.items():
+      prefix = f"{name}/"
+      own = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
+      if own:  # A correction that was switched on when the run was resumed begins with nothing.
+        weighting.restore(own)
+
+  def close(self) -> None:
+    """Ends the drawing; a draw that is under way is waited for, not for long."""
+    self._sampler.close()
+    self._drawing.close(CLOSE_TIMEOUT_SECONDS)
+
+
+def make_server_source(connection: Connection, manifest: Manifest, stop: threading.Event) -> ServerSource:
+  """The source of a run whose learner samples through the server.
+
+  Args:
+    connection: to the server.
+    manifest: of the run.
+    stop: ends a wait for transitions.
+  """
+  config, codec = manifest.config, manifest.codec
+  # An inline run has its own order of steps and updates, so a block is drawn when it is due.
+  prefetch = config.learner.prefetch and not manifest.inline
+  sampler = StratifiedSampler(connection, config, codec.width, prefetch, stop)
+  return ServerSource(
+    sampler,
+    BackgroundDrawing(sampler.draw_block, stop, prefetch),
+    _make_weightings(connection, manifest),
+    TablePriorities(connection, config),
+  )
+
+
+def _make_weightings(connection: Connection, manifest: Manifest) -> dict[str, Weighting]:
+  config: RunConfig = manifest.config
+  weightings: dict[str, Weighting] = {}
+  if any(table.selector == "prioritized" for table in config.replay.all_tables):
+    weightings["importance"] = ImportanceWeights(config.replay)
+  if config.learner.bias_correction != "none":
+    weightings["correction"] = BiasCorrection(connection, config, manifest.codec)
+  return weightings

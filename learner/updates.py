@@ -1,0 +1,128 @@
+"""Several updates in one TensorFlow call, and everything of them that a checkpoint must hold."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+from acme import specs
+
+from configs import RunConfig
+from learner.algorithms import make_algorithm
+from learner.algorithms.algorithm import Algorithm
+from learner.gradients import Batch, GradientRule, make_rule
+from learner.normalization import RunningMoments
+from learner.optimizer import Optimizer
+from replay_server.contract import graph
+from replay_server.contract.codec import RowCodec
+
+
+class Updates(tf.Module):
+  """An algorithm, its gradient rule, and the blocks that they learn from.
+
+  Attributes:
+    algorithm: of the run.
+    rule: of the run.
+  """
+
+  def __init__(self, config: RunConfig, codec: RowCodec, algorithm: Algorithm, rule: GradientRule):
+    """Puts them together.
+
+    Args:
+      config: of the run.
+      codec: of the rows, which have all fields that the algorithm reads.
+      algorithm: to update.
+      rule: that makes its steps.
+    """
+    super().__init__()
+    missing = set(algorithm.ROW_FIELDS) - {field.name for field in codec.fields}
+    if missing:
+      raise ValueError(
+        f"{type(algorithm).__name__} reads {missing}, which rows do not have: see its config's row_fields"
+      )
+    self.algorithm = algorithm
+    self.rule = rule
+    self._codec = codec
+    normalization = algorithm.policy.features.normalization
+    self._moments = None if normalization is None else RunningMoments(normalization)
+    self._update_one = self._update_packed
+    # On a GPU, XLA would need the CUDA compiler besides the libraries.
+    if config.learner.jit_compile and "GPU" not in algorithm.policy.trainable_variables[0].device:
+      self._update_one = tf.function(self._update_packed, jit_compile=True)
+
+  def controls(self, updates: int) -> dict[str, tf.Tensor]:
+    """Every control of algorithm and rule, as it is after so many gradient steps, float32 () each."""
+    values = {**self.algorithm.controls(updates), **self.rule.controls(updates)}
+    return {name: tf.constant(value, tf.float32) for name, value in values.items()}
+
+  @tf.function
+  def update_block(
+    self,
+    rows: tf.Tensor,
+    weights: tf.Tensor,
+    tables: tf.Tensor,
+    columns: Mapping[str, tf.Tensor],
+    controls: Mapping[str, tf.Tensor],
+  ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """One update a batch, in turn.
+
+    Args:
+      rows: float32 [K, batch, width], packed.
+      weights: float32 [K, batch], of each row's loss in its batch's mean.
+      tables: int64 [K, batch], the table of each row.
+      columns: `Algorithm.INPUTS`, float32 [K, batch] each.
+      controls: of the block; see `controls`.
+
+    Returns:
+      (`Algorithm.METRICS` of every update, float32 [K, metrics]; `Algorithm.OUTPUTS`, float32 [K, batch] each).
+    """
+    updates = rows.shape[0]
+    metrics = tf.TensorArray(tf.float32, updates)
+    outputs = {name: tf.TensorArray(tf.float32, updates) for name in self.algorithm.OUTPUTS}
+    self._measure(rows, tables)
+    for index in tf.range(updates):
+      of_batch = {name: column[index] for name, column in columns.items()}
+      values, made = self._update_one(rows[index], weights[index], tables[index], of_batch, controls)
+      metrics = metrics.write(index, values)
+      outputs = {name: array.write(index, made[name]) for name, array in outputs.items()}
+    return metrics.stack(), {name: array.stack() for name, array in outputs.items()}
+
+  def is_finite(self) -> bool:
+    """Whether every number is that a checkpoint would hold."""
+    optimizers = [module for module in self.submodules if isinstance(module, Optimizer)]
+    variables = [*self.variables, *(variable for optimizer in optimizers for variable in optimizer.state)]
+    return all(bool(np.isfinite(variable).all()) for variable in variables if variable.dtype.is_floating)
+
+  @tf.autograph.experimental.do_not_convert
+  def _measure(self, rows: tf.Tensor, tables: tf.Tensor) -> None:
+    if self._moments is not None:
+      # The default table's rows alone: what workers meet, and not what events make of it.
+      collected = tf.boolean_mask(rows, tf.equal(tables, 0))
+      self._moments.update(graph.unpack(self._codec, collected)["observation"])
+
+  @tf.autograph.experimental.do_not_convert
+  def _update_packed(
+    self,
+    rows: tf.Tensor,
+    weights: tf.Tensor,
+    tables: tf.Tensor,
+    columns: Mapping[str, tf.Tensor],
+    controls: Mapping[str, tf.Tensor],
+  ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    batch = Batch(graph.unpack(self._codec, rows), weights, tables, columns, controls)
+    metrics, outputs = self.algorithm.update(batch, self.rule)
+    return tf.stack([metrics[name] for name in self.algorithm.METRICS]), dict(outputs)
+
+
+def make_updates(config: RunConfig, codec: RowCodec, spec: specs.EnvironmentSpec, seed: int) -> Updates:
+  """The updates of a run.
+
+  Args:
+    config: of the run.
+    codec: of its rows.
+    spec: of its environment.
+    seed: of the initial weights and of noise.
+
+  Raises:
+    UserError: the algorithm cannot act in such an environment.
+  """
+  return Updates(config, codec, make_algorithm(config, spec, seed), make_rule(config))

@@ -1,0 +1,169 @@
+"""Corrections of the bias that event tables bring into stochastic worlds (SSET, line 19 of Algorithm 1, and Lemma 2).
+
+A batch holds more of the outcomes that lead to events than the world does. Each correction weighs the loss of a row; what they
+are worth where outcomes are random, tests/learner/test_corrections.py works out by hand and holds on a real server.
+"""
+
+import contextlib
+import hashlib
+from collections.abc import Mapping
+
+import numpy as np
+
+from configs import RunConfig, ServerLost, UserError
+from learner.sources.block import Block
+from learner.weights.membership import Membership
+from replay_server.contract import layout
+from replay_server.contract.codec import RowCodec
+from replay_server.contract.connection import Connection
+
+MAX_PAIRS = 1_000_000
+_KEY_BYTES = 16
+
+
+def count_weights(in_events: np.ndarray, outside: np.ndarray, event_share: float) -> np.ndarray:
+  """Lemma 2 as written: 1 - eta P(not in B_nu | s, a) in the event tables, 1 / (1 - eta) outside.
+
+  It is no exact correction, which takes the outcome into account; see `balance_weights`.
+
+  Args:
+    in_events: bool [...], whether an event table holds the transition.
+    outside: float [...], P(not in B_nu | s, a) of its state and action.
+    event_share: eta, the event tables' share of a batch.
+
+  Returns:
+    float64 [...].
+  """
+  return np.where(in_events, 1.0 - event_share * outside, 1.0 / (1.0 - event_share))
+
+
+def priority_sum_weights(in_events: np.ndarray, event_fraction: float, event_share: float) -> np.ndarray:
+  """The paper's form for continuous states: inverse to a priority of 1 + eta in the event tables and 1 - eta outside.
+
+  Args:
+    in_events: bool [...], whether an event table holds the transition.
+    event_fraction: of the default table's transitions, that an event table holds too.
+    event_share: eta, the event tables' share of a batch.
+
+  Returns:
+    float64 [...]; the default table's mean priority over the transition's own.
+  """
+  mean = event_fraction * (1.0 + event_share) + (1.0 - event_fraction) * (1.0 - event_share)
+  return np.where(in_events, mean / (1.0 + event_share), mean / (1.0 - event_share))
+
+
+def balance_weights(holds: np.ndarray, shares: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+  """The exact ratio of uniform replay from the default table to the mixture: (1 / N_0) / sum_i eta_i 1[in table i] / N_i.
+
+  What the default table has evicted has no part in uniform replay: its weight is 0.
+
+  Args:
+    holds: bool [..., tables], which tables hold the transition, the default table first.
+    shares: float [tables], eta_i.
+    sizes: int [tables], N_i, at least 1 where eta_i is above 0.
+
+  Returns:
+    float64 [...], with a mean of 1 over the mixture.
+  """
+  density = holds @ (shares / np.maximum(sizes, 1))
+  return np.divide(holds[..., 0] / sizes[0], density, out=np.zeros(density.shape), where=density > 0)
+
+
+class BiasCorrection:
+  """Weighs the rows of a block; reads for that which steps went to which tables."""
+
+  def __init__(self, connection: Connection, config: RunConfig, codec: RowCodec):
+    """Makes the correction that `config` names.
+
+    Args:
+      connection: to the server.
+      config: of the run.
+      codec: of its rows.
+    """
+    replay = config.replay
+    self._kind = config.learner.bias_correction
+    self._connection = connection
+    self._codec = codec
+    self._table_names = [table.name for table in replay.all_tables]
+    self._membership = Membership([replay.capacity_of(table) for table in replay.all_tables])
+    # Hash of (state, action) -> how often it was drawn from the default table, and how often then no event table held it.
+    self._pairs: dict[bytes, tuple[int, int]] = {}
+
+  def weights(self, block: Block, updates: int) -> np.ndarray:
+    """Weights of a block's rows, float32 [K, batch]; there is no schedule, so `updates` is not used.
+
+    Raises:
+      UserError: `counts` in a world with too many states to count.
+    """
+    del updates
+    self._read_histories()
+    fields = self._codec.unpack(block.rows)
+    # A row is in the table that it was drawn from, whatever has been heard of it.
+    tables = self._membership.tables_of(fields["episode"], fields["step"]) | 1 << block.tables
+    event_share = 1.0 - block.shares[0]
+    in_events = tables > 1
+    if self._kind == "balance":
+      holds = (tables[..., None] >> np.arange(len(block.shares)) & 1).astype(bool)
+      return balance_weights(holds, block.shares, self._sizes(block)).astype(np.float32)
+    if self._kind == "priority_sum":
+      fraction = self._membership.events_in_default / max(1, self._membership.sizes[0])
+      return priority_sum_weights(in_events, fraction, event_share).astype(np.float32)
+    outside = self._count(block, fields, in_events)
+    return count_weights(in_events, outside, event_share).astype(np.float32)
+
+  def state(self) -> Mapping[str, np.ndarray]:
+    """What is known of the tables, and what was counted."""
+    keys = np.frombuffer(b"".join(self._pairs), np.uint8).reshape(-1, _KEY_BYTES)
+    counts = np.array(list(self._pairs.values()), np.int64).reshape(-1, 2)
+    return {"pairs": keys, "pair_counts": counts, **self._membership.state()}
+
+  def restore(self, state: Mapping[str, np.ndarray]) -> None:
+    """Takes what `state` returned, less what the server has lost since.
+
+    Raises:
+      ServerLost: the server does not answer.
+    """
+    tables = self._connection.info()
+    inserted = [tables[name].rate_limiter_info.insert_stats.completed for name in self._table_names]
+    self._membership.restore(state, inserted)
+    pairs = zip(state["pairs"], state["pair_counts"].tolist(), strict=True)
+    self._pairs = {key.tobytes(): (drawn, outside) for key, (drawn, outside) in pairs}
+
+  def _read_histories(self) -> None:
+    # A server that is silent for a moment is asked again at the next block; the process's watchdog decides how long is too long.
+    with contextlib.suppress(ServerLost):
+      while records := self._connection.read_many(layout.HISTORIES, 1_000, "reading histories"):
+        for (record,) in records:
+          self._membership.add(*record.tolist())
+        if len(records) < 1_000:
+          return
+
+  def _sizes(self, block: Block) -> np.ndarray:
+    sizes = self._membership.sizes
+    np.maximum.at(sizes, block.tables, block.table_sizes)
+    return sizes
+
+  def _count(self, block: Block, fields: dict[str, np.ndarray], in_events: np.ndarray) -> np.ndarray:
+    """P(not in B_nu | s, a) of every row, from how often its pair was drawn from the default table, this block included."""
+    batch_shape = block.tables.shape
+    pairs = np.concatenate(
+      [
+        np.ascontiguousarray(fields[name]).reshape(in_events.size, -1).view(np.uint8)
+        for name in ("observation", "action")
+      ],
+      axis=1,
+    )
+    # A hash, as an observation can be a picture.
+    keys = [hashlib.blake2b(pair.tobytes(), digest_size=_KEY_BYTES).digest() for pair in pairs]
+    for key, table, member in zip(keys, block.tables.ravel().tolist(), in_events.ravel().tolist(), strict=True):
+      if table == 0:
+        drawn, outside = self._pairs.get(key, (0, 0))
+        self._pairs[key] = (drawn + 1, outside + (not member))
+    if len(self._pairs) > MAX_PAIRS:
+      raise UserError(
+        f"learner.bias_correction is 'counts', and this world has more than {MAX_PAIRS} pairs of state and action: use "
+        "'balance' or 'priority_sum'."
+      )
+    # A pair that only event tables have shown so far was always in them.
+    found = [self._pairs.get(key, (0, 0)) for key in keys]
+    return np.array([out / max(1, drawn) for drawn, out in found]).reshape(batch_shape)

@@ -1,0 +1,52 @@
+"""Importance weights of tables that draw by priority (PER)."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from configs import ReplayConfig
+from learner.sources.block import Block
+
+
+def importance_weights(
+  probabilities: np.ndarray, table_sizes: np.ndarray, prioritized: np.ndarray, exponent: float
+) -> np.ndarray:
+  """Weights against the bias of draws by priority: (N_i P_i)^-beta, over the batch's largest; beta = 1 undoes it wholly.
+
+  Section 3.4 of Schaul et al., 2016, for each table by itself.
+
+  Args:
+    probabilities: float64 [K, batch], P_i of each row within its table.
+    table_sizes: int64 [K, batch], N_i.
+    prioritized: bool [K, batch], whether the row's table draws by priority; where not the weight before division is 1.
+    exponent: beta.
+
+  Returns:
+    float32 [K, batch], in (0, 1].
+  """
+  if not prioritized.any():
+    return np.ones(probabilities.shape, np.float32)
+  weights = np.where(prioritized, probabilities * table_sizes, 1.0) ** -exponent
+  return (weights / weights.max(axis=1, keepdims=True)).astype(np.float32)
+
+
+class ImportanceWeights:
+  """Importance weights with the run's schedule of beta."""
+
+  def __init__(self, replay: ReplayConfig):
+    """Takes the tables' selectors and the schedule."""
+    self._schedule = replay.priority
+    self._prioritized = np.array([table.selector == "prioritized" for table in replay.all_tables])
+
+  def weights(self, block: Block, updates: int) -> np.ndarray:
+    """Weights of a block's rows, float32 [K, batch], with beta as it is after `updates` gradient steps."""
+    exponent = self._schedule.importance_exponent_at(updates)
+    return importance_weights(block.probabilities, block.table_sizes, self._prioritized[block.tables], exponent)
+
+  def state(self) -> Mapping[str, np.ndarray]:
+    """Nothing: the weights follow from the block and the number of updates."""
+    return {}
+
+  def restore(self, state: Mapping[str, np.ndarray]) -> None:
+    """Takes nothing."""
+    del state

@@ -1,0 +1,21 @@
+"""The commands, one file each: its flags, and the function that runs it, as one `Command`."""
+
+from slipstream.commands import (
+  act,
+  attach,
+  doctor,
+  evaluate,
+  events,
+  experiment,
+  learn,
+  presets,
+  serve,
+  status,
+  theory,
+  train,
+)
+
+# In the order of the overview.
+_MODULES = (train, serve, learn, act, evaluate, attach, status, experiment, events, theory, doctor, presets)
+
+COMMANDS = {module.COMMAND.name: module.COMMAND for module in _MODULES}

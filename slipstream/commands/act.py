@@ -1,0 +1,27 @@
+"""`slipstream act`: one rollout worker, against a server."""
+
+import functools
+
+from absl import flags
+
+from launch.process import run_role
+from slipstream.commands.command import Arguments, Command
+from slipstream.commands.flags import define_pythonpath, define_server, require_server
+
+
+def _define_flags(values: flags.FlagValues) -> None:
+  define_server(values)
+  define_pythonpath(values)
+  flags.DEFINE_string("name", "", "Unique in the run; empty takes actor_<index>.", flag_values=values)
+  flags.DEFINE_integer("index", 0, "Of the worker: tells its seed and its exploration rate.", flag_values=values)
+
+
+def _run(arguments: Arguments) -> int:
+  from launch import roles
+
+  values = arguments.flags
+  act = functools.partial(roles.act, address=require_server(values), index=values.index)
+  return run_role(values.name or f"actor_{values.index}", act)
+
+
+COMMAND = Command("act", "one rollout worker, against a server", _define_flags, _run)

@@ -1,0 +1,104 @@
+"""What a command is, and how its part of a command line is read."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+from absl import flags
+
+from configs import UserError
+
+_OVERRIDE = "--config."
+
+
+@dataclasses.dataclass(frozen=True)
+class Arguments:
+  """What was typed after a command's name.
+
+  Attributes:
+    flags: the command's flags, parsed.
+    overrides: path -> value of each `--config.path=value`; empty for a command without --config.
+  """
+
+  flags: flags.FlagValues
+  overrides: Mapping[str, str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+  """One command. One with a flag --config takes `--config.path=value` as well.
+
+  Attributes:
+    name: as typed.
+    summary: one line of help.
+    define_flags: adds its flags.
+    run: does it; returns the exit code. What is slow to import is imported here, so that help stays quick.
+    positional: a flag that may also be given as a first word without dashes.
+  """
+
+  name: str
+  summary: str
+  define_flags: Callable[[flags.FlagValues], None]
+  run: Callable[[Arguments], int]
+  positional: str = ""
+
+  def parse(self, words: Sequence[str]) -> Arguments:
+    """Reads what was typed after the command's name.
+
+    Raises:
+      UserError: a word is no flag of this command, or a value does not fit its flag.
+    """
+    rest, overrides = split_overrides(words)
+    values = self._flags()
+    if overrides and "config" not in values:
+      raise UserError(f"'slipstream {self.name}' takes no --config.* of its own: give it to 'train' or 'serve'.")
+    try:
+      values.set_gnu_getopt(bool(self.positional))  # Flags may follow a word without dashes.
+      rest = values([self.name, *rest])[1:]
+      if self.positional and rest:
+        values[self.positional].parse(rest.pop(0))
+    except flags.Error as error:
+      raise UserError(f"{str(error).rstrip('.')} (see 'slipstream {self.name} --help').") from None
+    if rest:
+      raise UserError(f"{rest[0]!r} is not a flag of 'slipstream {self.name}': flags begin with --.")
+    return Arguments(values, overrides)
+
+  def help(self) -> str:
+    """Its summary and its flags."""
+    values = self._flags()
+    word = f" [{self.positional.upper()}]" if self.positional else ""
+    lines = [f"slipstream {self.name}{word}: {self.summary}", ""]
+    for name in sorted(values):
+      flag = values[name]
+      default = "" if flag.default in ("", None) else f" [{flag.default}]"
+      lines.append(f"  --{name}{default}\n      {flag.help}")
+    return "\n".join(lines)
+
+  def _flags(self) -> flags.FlagValues:
+    values = flags.FlagValues()
+    self.define_flags(values)
+    return values
+
+
+def split_overrides(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+  """Takes `--config.path=value` (or `--config.path value`) out of a command line.
+
+  Returns:
+    The other words, and path -> value.
+
+  Raises:
+    UserError: an override has no value.
+  """
+  rest: list[str] = []
+  overrides: dict[str, str] = {}
+  waiting = iter(words)
+  for word in waiting:
+    if not word.startswith(_OVERRIDE):
+      rest.append(word)
+      continue
+    path, separator, value = word.removeprefix(_OVERRIDE).partition("=")
+    if not separator:
+      value = next(waiting, "--")
+      if value.startswith("--"):
+        raise UserError(f"{word} has no value: write {word}=VALUE.")
+    overrides[path] = value
+  return rest, overrides

@@ -1,0 +1,82 @@
+"""`slipstream evaluate`: plays, records and exports a stored policy, or evaluates a running job."""
+
+import functools
+import json
+import pathlib
+
+from absl import flags
+
+from configs import UserError
+from launch.process import run_role
+from slipstream.commands.command import Arguments, Command
+from slipstream.commands.flags import define_pythonpath, define_run_dir, define_server, given_run
+
+
+def _define_flags(values: flags.FlagValues) -> None:
+  define_server(values)
+  define_pythonpath(values)
+  flags.DEFINE_string(
+    "checkpoint",
+    "",
+    "Instead of --server: a run directory, or a policy file of one (checkpoints/policy/*.npz).",
+    flag_values=values,
+  )
+  define_run_dir(values, "With --server: the run directory that keeps the best policy.")
+  flags.DEFINE_integer(
+    "episodes", 1, "With --checkpoint: episodes to play; 0 only exports.", flag_values=values, lower_bound=0
+  )
+  flags.DEFINE_bool("video", False, "With --checkpoint: save the first episode as an animation.", flag_values=values)
+  flags.DEFINE_string(
+    "export", "", "With --checkpoint: a folder to write the policy to, as a SavedModel.", flag_values=values
+  )
+
+
+def _run(arguments: Arguments) -> int:
+  values = arguments.flags
+  if bool(values.checkpoint) == bool(values.server):
+    raise UserError("Give either --checkpoint (to play a stored policy) or --server (to evaluate a running job).")
+  if values.checkpoint:
+    return _play(values.checkpoint, values.episodes, values.video, values.export)
+  from launch import roles
+
+  return run_role("evaluator", functools.partial(roles.evaluate, address=values.server, run=given_run(values)))
+
+
+def _play(checkpoint: str, episodes: int, video: bool, export: str) -> int:
+  """Plays a stored policy and prints what came of it; returns the exit code. An export alone needs no environment."""
+  import numpy as np
+
+  from launch.stored_policy import export_policy, play_policy, policy_path, save_video
+  from replay_server.contract.policy import load_snapshot
+
+  if not (episodes or video or export):
+    raise UserError("There is nothing to do with the policy: give --episodes, --video or --export.")
+  path = policy_path(pathlib.Path(checkpoint))
+  stored = load_snapshot(path)
+  snapshot, config = stored.snapshot, stored.config
+  print(f"Policy {snapshot.version} ({snapshot.learner_steps} gradient steps) of {config.name}, from {path}.")
+  played = play_policy(config, snapshot, episodes) if episodes else []
+  for number, episode in enumerate(played):
+    fired = [event.name for bit, event in enumerate(config.events) if episode.events >> bit & 1]
+    print(
+      f"  episode {number}: return {episode.episode_return:g}, {episode.length} steps, events: {', '.join(fired) or 'none'}"
+    )
+  if video:
+    print(f"Video: {save_video(config, snapshot, path)}")
+  if export:
+    export_policy(stored, pathlib.Path(export))
+    print(f"SavedModel: {export}")
+  if not played:
+    return 0
+  returns, lengths = [episode.episode_return for episode in played], [episode.length for episode in played]
+  result = {
+    "episodes": episodes,
+    "mean_return": float(np.mean(returns)),
+    "std_return": float(np.std(returns)),
+    "mean_length": float(np.mean(lengths)),
+  }
+  print(f"RESULT {json.dumps(result)}", flush=True)
+  return 0
+
+
+COMMAND = Command("evaluate", "a stored policy, or an evaluator against a server", _define_flags, _run)

@@ -1,0 +1,44 @@
+"""`slipstream events`: how a config's events fire."""
+
+from absl import flags
+
+from configs import UserError, override
+from slipstream.commands.command import Arguments, Command
+from slipstream.commands.flags import define_config, read_config
+
+
+def _define_flags(values: flags.FlagValues) -> None:
+  define_config(values)
+  flags.DEFINE_integer("steps", 10_000, "Environment steps to look at.", flag_values=values, lower_bound=1)
+  flags.DEFINE_string(
+    "checkpoint",
+    "",
+    "A run directory, or a policy file of one, whose policy acts; without it actions are random. Without --config the run's "
+    "own config is taken.",
+    flag_values=values,
+  )
+  flags.DEFINE_float(
+    "epsilon",
+    None,
+    "With --checkpoint: share of random actions; the workers' own where it is left out.",
+    flag_values=values,
+    lower_bound=0.0,
+    upper_bound=1.0,
+  )
+  flags.DEFINE_integer("seed", None, "Of the world and the actions [the config's].", flag_values=values, lower_bound=0)
+  flags.DEFINE_bool("json", False, "Print the report as JSON.", flag_values=values)
+
+
+def _run(arguments: Arguments) -> int:
+  from experiments.show_events import RollOut, load_policy, show_events
+
+  values = arguments.flags
+  if values.epsilon is not None and not values.checkpoint:
+    raise UserError("--epsilon is for a policy: add --checkpoint, or leave it out, as all actions are random.")
+  snapshot = load_policy(values.checkpoint) if values.checkpoint else None
+  config = read_config(arguments) if snapshot is None or values.config else override(snapshot[1], arguments.overrides)
+  seed = config.seed if values.seed is None else values.seed
+  return show_events(RollOut(config, values.steps, seed, snapshot, values.epsilon), values.json)
+
+
+COMMAND = Command("events", "how a config's events fire, and advice on choosing them", _define_flags, _run)

@@ -1,0 +1,36 @@
+"""`slipstream experiment`: a paper's experiment."""
+
+from absl import flags
+
+from slipstream.commands.command import Arguments, Command
+
+
+def _define_flags(values: flags.FlagValues) -> None:
+  flags.DEFINE_string("name", "", "Of the experiment; none lists all of them.", flag_values=values)
+  flags.DEFINE_integer(
+    "seeds", None, "Runs of every method; none takes the budget's.", flag_values=values, lower_bound=1
+  )
+  flags.DEFINE_integer(
+    "jobs",
+    None,
+    "Runs at once, each with one core's work; none takes as many as there are cores.",
+    flag_values=values,
+    lower_bound=1,
+  )
+  flags.DEFINE_string("budget", "quick", "How much to run: quick takes minutes, paper hours.", flag_values=values)
+  flags.DEFINE_string(
+    "out", "", "Folder for runs, CSV, picture and table; empty takes runs/experiments/NAME/BUDGET.", flag_values=values
+  )
+  flags.DEFINE_string("methods", "", "Some of its methods, separated by commas; empty takes all.", flag_values=values)
+
+
+def _run(arguments: Arguments) -> int:
+  from experiments.command import run_command
+
+  values = arguments.flags
+  return run_command(values.name, values.seeds, values.jobs, values.budget, values.out, values.methods)
+
+
+COMMAND = Command(
+  "experiment", "a paper's experiment: its runs, curves and table", _define_flags, _run, positional="name"
+)

@@ -1,0 +1,42 @@
+"""`slipstream serve`: the replay server alone."""
+
+import functools
+import pathlib
+
+from absl import flags
+
+from launch.process import run_role
+from launch.run_directory import create_run_directory, open_run_directory
+from slipstream.commands.command import Arguments, Command
+from slipstream.commands.flags import define_config, define_port, define_resume, define_run_root, read_config
+
+_PORT = 8000
+
+
+def _define_flags(values: flags.FlagValues) -> None:
+  define_config(values)
+  define_run_root(values)
+  define_resume(values)
+  define_port(values, _PORT)
+
+
+def _run(arguments: Arguments) -> int:
+  from launch import roles
+  from launch.train import refuse_finished
+  from replay_server.process.memory import check_memory
+  from replay_server.process.server import check_port
+
+  values = arguments.flags
+  config = read_config(arguments)
+  check_port(values.port)
+  print(check_memory(config, roles.row_codec(config)), flush=True)
+  if values.resume:
+    run = open_run_directory(values.resume)
+    refuse_finished(run, config)
+  else:
+    run = create_run_directory(config, pathlib.Path(values.run_root))
+  print(f"Run directory: {run.path}", flush=True)
+  return run_role("server", functools.partial(roles.serve, config=config, run=run, port=values.port))
+
+
+COMMAND = Command("serve", "the replay server alone", _define_flags, _run)

@@ -1,0 +1,37 @@
+"""`slipstream train`: a local run, in several processes or in one."""
+
+import pathlib
+
+from absl import flags
+
+from slipstream.commands.command import Arguments, Command
+from slipstream.commands.flags import define_config, define_port, define_resume, define_run_root, read_config
+
+
+def _define_flags(values: flags.FlagValues) -> None:
+  define_config(values)
+  define_run_root(values)
+  define_resume(values)
+  define_port(values, 0)
+  flags.DEFINE_bool("inline", False, "One process, with exact environment steps per update.", flag_values=values)
+  flags.DEFINE_bool("quiet", False, "Print nothing but the summary and the result.", flag_values=values)
+
+
+def _run(arguments: Arguments) -> int:
+  from launch.train import train
+
+  values = arguments.flags
+  outcome = train(
+    read_config(arguments),
+    run_root=pathlib.Path(values.run_root),
+    resume=values.resume,
+    port=values.port,
+    inline=values.inline,
+    quiet=values.quiet,
+  )
+  print(outcome.summary)
+  print(outcome.result, flush=True)
+  return outcome.exit_code
+
+
+COMMAND = Command("train", "a local run: server, learner, workers and evaluator", _define_flags, _run)

@@ -1,0 +1,454 @@
+"""SAC, QR-SAC and TD3: their updates against plain numpy, and what they learn."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from acme import specs
+
+from configs import (
+  CagradConfig,
+  EventSpec,
+  LearnerConfig,
+  NetworkConfig,
+  ReplayConfig,
+  RunConfig,
+  SacConfig,
+  TableSpec,
+  Td3Config,
+)
+from configs.learning import Algorithm as Name
+from learner.updates import Updates, make_updates
+from networks import flatten_weights
+from replay_server.contract.layout import make_row_codec
+from tests.learner.batches import pack, part, update
+
+_SCALAR = specs.Array((), np.float32)
+SPEC = specs.EnvironmentSpec(
+  specs.Array((3,), np.float32), specs.BoundedArray((2,), np.float32, -1.0, 1.0, "action"), _SCALAR, _SCALAR
+)
+CODEC = make_row_codec(SPEC)
+NAMES: list[Name] = ["sac", "qr_sac", "td3"]
+HIDDEN = 4
+
+# b0, b1, w0, w1 of stacked networks, b0, w0, b1, w1 of one.
+Weights = list[np.ndarray]
+
+
+def make_run(name: Name, hidden: tuple[int, ...] = (HIDDEN,), policy_dropout: float = 0.0, **learner: Any) -> RunConfig:
+  values = {"learning_rate": 0.01, "discount": 0.9, "target_update_rate": 0.2, **learner}
+  return RunConfig(
+    events=(EventSpec("event", "module:function", 1),),
+    replay=ReplayConfig(default=TableSpec("default", 0.5), tables=(TableSpec("event", 0.5),)),
+    network=NetworkConfig(hidden, policy_dropout=policy_dropout),
+    learner=LearnerConfig(algorithm=name, **values),
+  )
+
+
+def make(run: RunConfig, seed: int = 3) -> Updates:
+  return make_updates(run, CODEC, SPEC, seed)
+
+
+def shift(updates: Updates, *names: str) -> None:
+  """Makes targets other networks than the online ones, as they are in mid-run."""
+  for name in names:
+    for index, variable in enumerate(part(updates, name).variables):
+      wave = tf.cos(tf.range(tf.size(variable), dtype=tf.float32) + index)
+      variable.assign_add(0.3 * tf.reshape(wave, variable.shape))
+
+
+def random_rows(rng: np.random.Generator, batch: int = 5) -> np.ndarray:
+  return pack(
+    SPEC,
+    observation=rng.normal(size=(batch, 3)).astype(np.float32),
+    next_observation=rng.normal(size=(batch, 3)).astype(np.float32),
+    action=rng.uniform(-1, 1, size=(batch, 2)).astype(np.float32),
+    reward=rng.normal(size=batch),
+    discount=rng.choice([0.0, 0.81, 1.0], size=batch),
+  )
+
+
+def arrays(module: Any) -> Weights:
+  return [variable.numpy().astype(np.float64) for variable in module.variables]
+
+
+def mlp(weights: Weights, inputs: np.ndarray) -> np.ndarray:
+  b0, w0, b1, w1 = weights
+  return np.maximum(inputs @ w0 + b0, 0) @ w1 + b1
+
+
+def critics(weights: Weights, observations: np.ndarray, actions: np.ndarray) -> np.ndarray:
+  b0, b1, w0, w1 = weights
+  inputs = np.concatenate([observations, actions], axis=1)
+  return np.stack([np.maximum(inputs @ w0[n] + b0[n], 0) @ w1[n] + b1[n] for n in range(2)])
+
+
+def drawn(weights: Weights, observations: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+  """Actions of the squashed Gaussian and their log-densities."""
+  mean, log_std = np.split(mlp(weights, observations), 2, axis=1)
+  before = mean + np.exp(log_std) * noise
+  normal = -0.5 * noise**2 - log_std - 0.5 * np.log(2 * np.pi)
+  return np.tanh(before), np.sum(normal - np.log(1 - np.tanh(before) ** 2), axis=1)
+
+
+def slopes(loss: Callable[[Weights], float], weights: Weights) -> Weights:
+  """The gradient by central differences."""
+  gradients = []
+  for array in weights:
+    gradient = np.zeros_like(array)
+    for index in np.ndindex(array.shape):
+      kept = array[index]
+      array[index] = kept + 1e-6
+      above = loss(weights)
+      array[index] = kept - 1e-6
+      gradient[index] = (above - loss(weights)) / 2e-6
+      array[index] = kept
+    gradients.append(gradient)
+  return gradients
+
+
+class Adam:
+  """Kingma & Ba, Algorithm 1, with the gradient cut to a length."""
+
+  def __init__(self, weights: Weights, rate: float, norm: float | None):
+    self._rate = rate
+    self._norm = np.inf if norm is None else norm
+    self._first = [np.zeros_like(array) for array in weights]
+    self._second = [np.zeros_like(array) for array in weights]
+    self._steps = 0
+
+  def apply(self, weights: Weights, gradients: Weights) -> None:
+    self._steps += 1
+    length = np.sqrt(sum((gradient**2).sum() for gradient in gradients))
+    for index, gradient in enumerate(gradients):
+      gradient = gradient * min(1.0, self._norm / length)
+      self._first[index] = 0.9 * self._first[index] + 0.1 * gradient
+      self._second[index] = 0.999 * self._second[index] + 0.001 * gradient**2
+      first, second = self._first[index] / (1 - 0.9**self._steps), self._second[index] / (1 - 0.999**self._steps)
+      weights[index] -= self._rate * first / (np.sqrt(second) + 1e-8)
+
+
+class Oracle:
+  """The algorithms in plain numpy, float64, with gradients by differences; one hidden layer."""
+
+  def __init__(self, updates: Updates, run: RunConfig, seed: int):
+    self.policy, self.critics = arrays(part(updates, "policy")), arrays(part(updates, "critics"))
+    self.target_critics = arrays(part(updates, "target_critics"))
+    self.target_policy = arrays(part(updates, "target_policy")) if run.learner.algorithm == "td3" else []
+    self.config = run.learner
+    self.log_temperature = np.array(np.log(run.learner.sac.temperature))
+    self._noise = tf.random.Generator.from_seed(seed)
+    config = run.learner
+    policy_rate = config.policy_learning_rate or config.learning_rate
+    self._critics_adam = Adam(self.critics, config.learning_rate, config.max_gradient_norm)
+    self._policy_adam = Adam(self.policy, policy_rate, config.max_gradient_norm)
+    self._temperature_adam = Adam([self.log_temperature], policy_rate, None)
+    self._steps = 0
+
+  def update(self, batch: dict[str, np.ndarray], weights: np.ndarray) -> tuple[float, np.ndarray]:
+    rewards, discounts = batch["reward"].astype(np.float64), self.config.discount * batch["discount"]
+    update = self._td3 if self.config.algorithm == "td3" else self._sac
+    return update(batch["observation"], batch["action"], rewards, discounts, batch["next_observation"], weights)
+
+  def _draw_noise(self, rows: int) -> np.ndarray:
+    noise: np.ndarray = self._noise.normal((rows, 2)).numpy().astype(np.float64)
+    return noise
+
+  def _critics_step(self, losses: Callable[[Weights], np.ndarray], weights: np.ndarray) -> float:
+    """`losses` of the rows, [2, B]; returns the loss before the step."""
+
+    def loss(of: Weights) -> float:
+      return float((weights * losses(of).sum(axis=0)).mean())
+
+    before = loss(self.critics)
+    self._critics_adam.apply(self.critics, slopes(loss, self.critics))
+    return before
+
+  def _squares(self, weights: Weights) -> float:
+    return self.config.policy_l2 * sum(float((array**2).sum()) for array in weights if array.ndim > 1)
+
+  def _follow(self, targets: Weights, online: Weights) -> None:
+    rate = self.config.target_update_rate
+    for index, array in enumerate(online):
+      targets[index] = (1 - rate) * targets[index] + rate * array
+
+  def _sac(self, observations, actions, rewards, discounts, next_observations, weights) -> tuple[float, np.ndarray]:
+    alpha = float(np.exp(self.log_temperature))
+    next_actions, next_log_probs = drawn(self.policy, next_observations, self._draw_noise(len(rewards)))
+    next_values = critics(self.target_critics, next_observations, next_actions)
+    lesser = next_values.mean(axis=2).argmin(axis=0)
+    returns = next_values[lesser, np.arange(len(rewards))] - alpha * next_log_probs[:, None]
+    targets = rewards[:, None] + discounts[:, None] * returns
+    td_error = np.abs(targets.mean(axis=1) - critics(self.critics, observations, actions).mean(axis=2)).mean(axis=0)
+
+    def losses(of: Weights) -> np.ndarray:
+      values = critics(of, observations, actions)
+      if self.config.algorithm == "sac":
+        return 0.5 * (targets - values)[..., 0] ** 2
+      count, kappa = values.shape[2], self.config.sac.kappa
+      u = targets[None, :, None, :] - values[:, :, :, None]
+      huber = np.where(np.abs(u) <= kappa, 0.5 * u**2, kappa * (np.abs(u) - 0.5 * kappa))
+      taus = (np.arange(count) + 0.5)[:, None] / count
+      return (np.abs(taus - (u < 0)) * huber / kappa).mean(axis=3).sum(axis=2)
+
+    loss = self._critics_step(losses, weights)
+    noise = self._draw_noise(len(rewards))
+
+    def policy_loss(of: Weights) -> float:
+      drawn_actions, log_probs = drawn(of, observations, noise)
+      values = critics(self.critics, observations, drawn_actions).mean(axis=2).min(axis=0)
+      return float((alpha * log_probs - values).mean()) + self._squares(of)
+
+    entropy = -drawn(self.policy, observations, noise)[1].mean()
+    self._policy_adam.apply(self.policy, slopes(policy_loss, self.policy))
+    if self.config.sac.learn_temperature:
+      target = -2.0 if self.config.sac.target_entropy is None else self.config.sac.target_entropy
+      self._temperature_adam.apply([self.log_temperature], [np.array(entropy - target)])
+    self._follow(self.target_critics, self.critics)
+    return loss, td_error
+
+  def _td3(self, observations, actions, rewards, discounts, next_observations, weights) -> tuple[float, np.ndarray]:
+    td3 = self.config.td3
+    noise = np.clip(td3.target_noise * self._draw_noise(len(rewards)), -td3.target_noise_clip, td3.target_noise_clip)
+    next_actions = np.clip(np.tanh(mlp(self.target_policy, next_observations)) + noise, -1, 1)
+    targets = rewards + discounts * critics(self.target_critics, next_observations, next_actions)[..., 0].min(axis=0)
+    td_error = np.abs(targets - critics(self.critics, observations, actions)[..., 0]).mean(axis=0)
+    loss = self._critics_step(lambda of: 0.5 * (targets - critics(of, observations, actions)[..., 0]) ** 2, weights)
+
+    def policy_loss(of: Weights) -> float:
+      values = critics(self.critics, observations, np.tanh(mlp(of, observations)))
+      return -float(values[0].mean()) + self._squares(of)
+
+    self._steps += 1
+    if self._steps % td3.policy_period == 0:
+      self._policy_adam.apply(self.policy, slopes(policy_loss, self.policy))
+    if self._steps % (td3.target_period or td3.policy_period) == 0:
+      self._follow(self.target_policy, self.policy)
+      self._follow(self.target_critics, self.critics)
+    return loss, td_error
+
+
+@pytest.mark.parametrize(
+  ("name", "learner"),
+  [
+    ("sac", {}),
+    ("sac", {"sac": SacConfig(temperature=0.2, learn_temperature=False)}),
+    ("sac", {"sac": SacConfig(temperature=0.5, target_entropy=-1.0), "policy_learning_rate": 0.003}),
+    ("sac", {"max_gradient_norm": 0.05, "policy_l2": 0.1}),
+    ("qr_sac", {"sac": SacConfig(temperature=0.3, quantiles=3, kappa=0.5)}),
+    ("td3", {}),
+    ("td3", {"td3": Td3Config(policy_period=1, target_noise=1.0, target_noise_clip=0.3), "policy_l2": 0.1}),
+    ("td3", {"td3": Td3Config(policy_period=2, target_period=1)}),
+    ("td3", {"td3": Td3Config(policy_period=1, target_period=3)}),
+  ],
+)
+def test_updates_are_those_of_plain_numpy(name: Name, learner: dict[str, Any]) -> None:
+  run = make_run(name, **learner)
+  updates = make(run, seed=3)
+  shift(updates, "target_critics", *(["target_policy"] if name == "td3" else []))
+  oracle = Oracle(updates, run, seed=3)
+  rng = np.random.default_rng(0)
+  for _ in range(4):
+    rows = random_rows(rng)
+    weights = rng.uniform(0.1, 2.0, len(rows)).astype(np.float32)
+    metrics, td_errors = update(updates, rows[None], weights[None])
+    loss, td_error = oracle.update(CODEC.unpack(rows), weights)
+    np.testing.assert_allclose(metrics["loss"], [loss], rtol=2e-3)
+    np.testing.assert_allclose(td_errors, [td_error], rtol=2e-3, atol=2e-4)
+    for part_name in ("policy", "critics", "target_critics", *(["target_policy"] if name == "td3" else [])):
+      for ours, theirs in zip(arrays(part(updates, part_name)), getattr(oracle, part_name), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=3e-4)
+    if name != "td3":
+      np.testing.assert_allclose(part(updates, "log_temperature").numpy(), oracle.log_temperature, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_several_updates_in_one_call_are_as_many_calls_of_one(name: Name) -> None:
+  together, alone = make(make_run(name)), make(make_run(name))
+  rng = np.random.default_rng(1)
+  rows = np.stack([random_rows(rng) for _ in range(5)])
+  metrics, td_errors = update(together, rows)
+  for index, batch in enumerate(rows):
+    single, single_errors = update(alone, batch[None])
+    np.testing.assert_allclose(td_errors[index], single_errors[0], rtol=1e-4, atol=1e-5)
+    assert single.keys() == metrics.keys()
+    for metric, value in single.items():
+      np.testing.assert_allclose(metrics[metric][index], value[0], rtol=1e-4, atol=1e-5)
+  for part_name in ("policy", "critics", "target_critics"):
+    np.testing.assert_allclose(
+      flatten_weights(part(together, part_name)), flatten_weights(part(alone, part_name)), rtol=1e-4, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_terminated_row_does_not_bootstrap_and_a_truncated_one_does(name: Name) -> None:
+  run = make_run(name)
+  updates = make(run)
+  # Whatever they see, the targets say 1000.
+  _, last_bias, *weights = part(updates, "target_critics").variables
+  last_bias.assign(tf.fill(last_bias.shape, 1000.0))
+  for variable in weights:
+    variable.assign(tf.zeros_like(variable))
+  same = np.array([[0.1, -0.2, 0.3]] * 2, np.float32)
+  rows = pack(
+    SPEC,
+    observation=same,
+    next_observation=same,
+    action=np.zeros((2, 2), np.float32),
+    reward=[0.5, 0.5],
+    discount=[0.0, 1.0],
+    terminated=[True, False],
+    truncated=[False, True],
+  )
+  _, td_errors = update(updates, rows[None])
+  terminated, truncated = td_errors[0]
+  assert abs(terminated) < 10
+  assert truncated - terminated == pytest.approx(900, abs=15)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_errors_of_twin_critics_that_have_opposite_signs_do_not_cancel_out(name: Name) -> None:
+  updates = make(make_run(name))
+  # Whatever they see, one critic says 4 and the other -2; the row's target is its reward.
+  _, last_bias, *weights = part(updates, "critics").variables
+  last_bias.assign(tf.reshape([4.0, -2.0], (2, 1, 1)) * tf.ones_like(last_bias))
+  for variable in weights:
+    variable.assign(tf.zeros_like(variable))
+  rows = pack(
+    SPEC,
+    observation=np.zeros((3, 3), np.float32),
+    next_observation=np.zeros((3, 3), np.float32),
+    action=np.zeros((3, 2), np.float32),
+    reward=[1.0, 4.0, 6.0],
+    discount=np.zeros(3),
+  )
+  _, td_errors = update(updates, rows[None])
+  np.testing.assert_allclose(td_errors, [[3.0, 3.0, 5.0]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["sac", "qr_sac"])
+def test_updates_leave_out_units_of_the_policy_where_there_is_dropout(name: Name) -> None:
+  rows = random_rows(np.random.default_rng(0), batch=16)[None]
+  (plain, _), (again, _), (dropping, _) = (
+    update(make(make_run(name, (64,), policy_dropout)), rows) for policy_dropout in (0.0, 0.0, 0.5)
+  )
+  assert plain["policy_loss"] == again["policy_loss"]
+  assert abs(plain["policy_loss"] - dropping["policy_loss"]) > 1e-3
+  assert abs(plain["entropy"] - dropping["entropy"]) > 1e-3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_targets_start_as_the_online_networks_and_a_seed_makes_the_same_ones(name: Name) -> None:
+  first, second, other = make(make_run(name), 3), make(make_run(name), 3), make(make_run(name), 4)
+  np.testing.assert_array_equal(flatten_weights(part(first, "critics")), flatten_weights(part(first, "target_critics")))
+  np.testing.assert_array_equal(flatten_weights(part(first, "policy")), flatten_weights(part(second, "policy")))
+  assert not np.array_equal(flatten_weights(part(first, "policy")), flatten_weights(part(other, "policy")))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_conflict_averse_updates_without_a_coefficient_are_plain_ones_and_with_one_they_are_not(name: Name) -> None:
+  combining = make_run(name, cagrad=CagradConfig(coefficient=0.5))
+  plain, average, averse = make(make_run(name)), make(combining), make(combining)
+  rng = np.random.default_rng(5)
+  rows = np.stack([random_rows(rng) for _ in range(3)])
+  tables = np.sort(rng.integers(0, 2, rows.shape[:2]), axis=1)
+  for updates, coefficient in ((plain, 0.0), (average, 0.0), (averse, 0.5)):
+    update(updates, rows, None, tables, coefficient)
+  weights = [flatten_weights(part(updates, "critics")) for updates in (plain, average, averse)]
+  np.testing.assert_allclose(weights[1], weights[0], rtol=1e-3, atol=1e-4)
+  assert np.abs(weights[2] - weights[0]).max() > 1e-3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_observations_are_normalised_by_the_moments_of_the_default_tables_rows(name: Name) -> None:
+  run = make_run(name)
+  run = dataclasses.replace(run, network=dataclasses.replace(run.network, normalize_observations=True))
+  updates = make(run)
+  rng = np.random.default_rng(2)
+  rows = np.stack([random_rows(rng, batch=40) for _ in range(3)])
+  tables = np.repeat([[0] * 30 + [1] * 10], 3, axis=0)
+  for _ in range(2):
+    update(updates, rows, None, tables)
+  seen = CODEC.unpack(rows[:, :30].reshape(-1, CODEC.width))["observation"]
+  features = part(updates, "policy").features(seen).numpy()
+  np.testing.assert_allclose(features.mean(axis=0), np.zeros(3), atol=1e-5)
+  np.testing.assert_allclose(features.std(axis=0), np.ones(3), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+  ("name", "cagrad"), [*((name, CagradConfig()) for name in NAMES), ("sac", CagradConfig(coefficient=0.5))]
+)
+def test_compiled_updates_are_those_that_are_not(
+  name: Name, cagrad: CagradConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+  compiled, plain = (make(make_run(name, jit_compile=jit, cagrad=cagrad)) for jit in (True, False))
+  for updates in (compiled, plain):
+    # XLA makes other numbers from the same state of a generator.
+    monkeypatch.setattr(part(updates, "noise"), "normal", lambda shape: tf.fill(shape, 0.5))
+  rng = np.random.default_rng(6)
+  rows = np.stack([random_rows(rng) for _ in range(4)])
+  tables = np.sort(rng.integers(0, 2, rows.shape[:2]), axis=1)
+  (ours, our_errors), (theirs, their_errors) = (
+    update(updates, rows, None, tables, cagrad.coefficient) for updates in (compiled, plain)
+  )
+  np.testing.assert_allclose(our_errors, their_errors, rtol=2e-3, atol=2e-3)
+  for metric, value in theirs.items():
+    np.testing.assert_allclose(ours[metric], value, rtol=2e-3, atol=2e-3)
+  for part_name in ("policy", "critics", "target_critics"):
+    np.testing.assert_allclose(
+      flatten_weights(part(compiled, part_name)), flatten_weights(part(plain, part_name)), rtol=2e-3, atol=2e-3
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_finds_the_best_action_of_a_bandit(name: Name) -> None:
+  rng = np.random.default_rng(0)
+  best = np.array([0.3, -0.6])
+  actions = rng.uniform(-1, 1, size=(300, 64, 2)).astype(np.float32)
+  zeros = np.zeros((64, 3), np.float32)
+  rows = np.stack(
+    [
+      pack(
+        SPEC,
+        observation=zeros,
+        next_observation=zeros,
+        action=batch,
+        reward=-((batch - best) ** 2).sum(axis=1),
+        discount=np.zeros(64),
+      )
+      for batch in actions
+    ]
+  )
+  learner: dict[str, Any] = {} if name == "td3" else {"sac": SacConfig(temperature=0.01, learn_temperature=False)}
+  updates = make(make_run(name, (32,), learning_rate=0.003, target_update_rate=0.05, **learner))
+  for _ in range(8):
+    metrics, _ = update(updates, rows)
+  assert np.isfinite(list(metrics.values())).all()
+  # An action drawn at random loses 1.1 on average.
+  assert np.square(part(updates, "policy").best_actions(zeros[:1])[0] - best).sum() < 0.04
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_updates_stay_finite_where_the_policy_is_at_its_bounds(name: Name) -> None:
+  updates = make(make_run(name))
+  for variable in part(updates, "policy").trainable_variables:
+    variable.assign(variable + 30.0)
+  rows = np.stack([random_rows(np.random.default_rng(seed)) for seed in range(5)])
+  metrics, td_errors = update(updates, rows)
+  assert np.isfinite(list(metrics.values())).all()
+  assert np.isfinite(td_errors).all()
+  assert np.isfinite(flatten_weights(part(updates, "policy"))).all()
+  assert np.isfinite(flatten_weights(part(updates, "critics"))).all()
+
+
+def test_a_learned_temperature_rises_while_the_policy_has_too_little_entropy_and_falls_while_it_has_too_much() -> None:
+  rows = np.stack([random_rows(np.random.default_rng(0))] * 5)
+  temperatures = [
+    update(make(make_run("sac", sac=SacConfig(temperature=0.5, target_entropy=target))), rows)[0]["temperature"]
+    for target in (50.0, -50.0)
+  ]
+  assert (np.diff(temperatures[0]) > 0).all()
+  assert (np.diff(temperatures[1]) < 0).all()
