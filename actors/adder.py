@@ -1,4 +1,8 @@
-"""The event-table adder: the only writer of transitions (SSET, Algorithm 1, lines 10 to 15)."""
+"""The event-table adder: the only writer of transitions (SSET, Algorithm 1, lines 10 to 15).
+
+A table's index is its place in the layout, as the learner counts it: 0 for the default table, 1, 2, ... for the event tables. In
+a mask of tables its bit is 1 << index. An event's bit is its place in the config.
+"""
 
 import collections
 import dataclasses
@@ -15,53 +19,57 @@ from replay_server.contract.codec import RowCodec
 from replay_server.contract.layout import HISTORIES
 
 _EPISODE_BITS = 32
-# Steps after which the default table's are told, event or not.
+# Steps of the default table that may wait before the learner is told of them, event or not.
 _UNTOLD_STEPS = 50
+_DEFAULT_INDEX = 0
+_DEFAULT_BIT = 1 << _DEFAULT_INDEX
+_NO_POLICY = {"policy_version": 0}
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(slots=True)
 class _OpenStep:
-  """A step whose n-step window has not closed, so that its row does not exist yet.
+  """A step whose n-step window is still open, so that its row does not exist yet.
 
   Attributes:
-    values: the row's fields that are known since the step was taken.
+    values: the row's fields that were known when the step was taken.
     reward: sum of gamma^k r_{t+k} so far.
     discount: gamma^(m-1) times the environment's discounts so far, for m steps.
     steps: m.
-    tables: bit mask of the event tables that wait for the row.
+    tables: mask of the tables that wait for the row.
   """
 
   values: dict[str, Any]
   reward: float
   discount: float
   steps: int
-  tables: int = 0
+  tables: int = _DEFAULT_BIT
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(slots=True)
 class _Stored:
   """A row that was appended and can still be referenced.
 
   Attributes:
     row: for items.
     step: its number in the episode.
-    tables: bit mask of the event tables that hold it.
+    tables: mask of the tables that it was sent to.
   """
 
   row: Row
   step: int
-  tables: int
+  tables: int = 0
 
 
 class EventTableAdder(base.Adder):
   """Writes every transition to the default table, and every event's history to the event's table.
 
-  When event i fires on a transition, it and the tau_i - 1 transitions before it go to the event's table, less those that
+  When event i fires on a transition, that transition and the tau_i - 1 before it go to the event's table, less those that
   this table already has from this episode. They are items on rows that were appended already. With n-step returns a row is made
-  when its window closes; a history that reaches such a step gets the row then.
+  when its window closes; an event table that waits for an open step gets the row then.
 
   As for any Acme adder: `add_first(timestep)`, then `add(action, next_timestep, extras)` until a last timestep, with
-  `EventTimeStep`s and with the acting policy's version as extras: `{"policy_version": 3}`.
+  `EventTimeStep`s. The extras are the row fields that describe the behaviour: the acting policy's version, and what the
+  algorithm adds to rows (`ActingPolicy.explore`), such as `{"policy_version": 3, "mean": ..., "deviation": ...}`.
   """
 
   def __init__(
@@ -79,23 +87,21 @@ class EventTableAdder(base.Adder):
       codec: of the rows.
       config: of the run.
       writer_id: in [0, 2^31), unique among the adders of a run: the high half of episode ids.
-      histories: a writer of its own for what went to which table; None where nobody asks for it.
+      histories: a writer of its own that tells which steps went to which table; None where nobody asks.
     """
     self._writer = writer
     self._histories = histories
-    # Table index -> the steps that went to it and were not yet told, in turn.
+    # Table index -> the steps that went to it and that the learner has not been told of, in order.
     self._untold: dict[int, list[int]] = collections.defaultdict(list)
     self._packer = codec.packer()
-    self._default = config.replay.default.name
     self._n_step = config.learner.n_step
     self._gamma = config.learner.discount
-    tables = [table.name for table in config.replay.tables]
-    self._tables = tables
+    self._tables = [table.name for table in config.replay.all_tables]
     self.set_priorities(())
-    # (The event's bit, its table's bit, tau); events that are only watched are not the adder's.
+    # (The event's bit, its table's bit, tau). An event without a table is only watched: it is in the rows alone.
     self._events = [
-      (1 << bit, 1 << tables.index(event.table), event.history)
-      for bit, event in enumerate(config.events)
+      (1 << index, 1 << self._tables.index(event.table), event.history)
+      for index, event in enumerate(config.events)
       if event.table is not None
     ]
     self._open: collections.deque[_OpenStep] = collections.deque()
@@ -104,15 +110,15 @@ class EventTableAdder(base.Adder):
     self._observation: np.ndarray | None = None
 
   def set_priorities(self, priorities: Sequence[float]) -> None:
-    """What new items get from here on.
+    """Sets the priorities of new items.
 
     Args:
-      priorities: for each table, in layout order; 1 for all where it is empty.
+      priorities: one for each table, in layout order; empty for 1 everywhere.
     """
-    self._default_priority, *self._table_priorities = priorities or [1.0] * (1 + len(self._tables))
+    self._priorities = priorities or [1.0] * len(self._tables)
 
   def reset(self) -> None:
-    """Forgets the episode at hand: its open steps are dropped, what was sent stays."""
+    """Forgets the current episode: its open steps are dropped, and what was sent stays."""
     self._tell_histories()
     self._open.clear()
     self._stored.clear()
@@ -126,8 +132,13 @@ class EventTableAdder(base.Adder):
     self._next_episode += 1
     self._step = 0
 
-  def add(self, action: Any, next_timestep: EventTimeStep, extras: Mapping[str, int] | tuple[()] = ()) -> None:
+  def add(self, action: Any, next_timestep: EventTimeStep, extras: Mapping[str, Any] = _NO_POLICY) -> None:
     """Adds the transition that `action` led to.
+
+    Args:
+      action: that was taken.
+      next_timestep: that it led to.
+      extras: name -> value of every row field that describes the behaviour: "policy_version", and the algorithm's own.
 
     Raises:
       UserError: a value is not finite or does not fit the spec; nothing of this step is stored.
@@ -136,8 +147,8 @@ class EventTableAdder(base.Adder):
     if self._observation is None:
       raise ValueError("add_first must be called before add")
     next_observation = np.asarray(next_timestep.observation)
-    reward = float(next_timestep.reward) + next_timestep.shaping
-    self._extend_open(reward, float(next_timestep.discount))
+    reward, discount = float(next_timestep.reward) + next_timestep.shaping, float(next_timestep.discount)
+    self._extend_open(reward, discount)
     self._open.append(
       _OpenStep(
         values={
@@ -146,10 +157,10 @@ class EventTableAdder(base.Adder):
           "events": next_timestep.events,
           "episode": self._episode,
           "step": self._step,
-          "policy_version": extras["policy_version"] if extras else 0,
+          **extras,
         },
         reward=reward,
-        discount=float(next_timestep.discount),
+        discount=discount,
         steps=1,
       )
     )
@@ -161,7 +172,7 @@ class EventTableAdder(base.Adder):
       self._open.popleft()
     if next_timestep.events:
       self._add_events(next_timestep.events)
-    if next_timestep.events or last or len(self._untold[0]) >= _UNTOLD_STEPS:
+    if next_timestep.events or last or len(self._untold[_DEFAULT_INDEX]) >= _UNTOLD_STEPS:
       self._tell_histories()
     if last:
       self._writer.flush()
@@ -181,34 +192,32 @@ class EventTableAdder(base.Adder):
     values["steps"] = step.steps
     values["terminated"] = timestep.terminated
     values["truncated"] = timestep.truncated
-    row = self._writer.append(self._packer.pack(values))
-    self._writer.create_item(self._default, row, self._default_priority)
-    self._note(0, values["step"])
-    stored = _Stored(row, values["step"], tables=0)
-    self._stored.append(stored)
+    stored = _Stored(self._writer.append(self._packer.pack(values)), values["step"])
     self._send(stored, step.tables)
+    self._stored.append(stored)
 
   def _add_events(self, events: int) -> None:
-    """Sends the history of every event in the bit mask, as far as its rows exist; marks the others."""
-    for bit, table, history in self._events:
-      if not events & bit:
+    """Sends the history of every event in the mask: its rows now, its open steps when their windows close."""
+    for event, table, history in self._events:
+      if not events & event:
         continue
       closed = history - len(self._open)
-      # Each event keeps its own tau, so with several on one table the unsent steps need not be the latest ones.
+      # Every event has its own tau: if several share a table, the steps not sent there yet need not be the latest.
       for index in range(max(0, len(self._stored) - closed), len(self._stored)):
         self._send(self._stored[index], table)
       for step in list(self._open)[-history:]:
         step.tables |= table
 
   def _send(self, stored: _Stored, tables: int) -> None:
+    """Makes an item of the row in every table of the mask that lacks it."""
     missing = tables & ~stored.tables
     if not missing:
       return
     stored.tables |= missing
-    for bit, name in enumerate(self._tables):
-      if missing >> bit & 1:
-        self._writer.create_item(name, stored.row, self._table_priorities[bit])
-        self._note(1 + bit, stored.step)
+    for index, name in enumerate(self._tables):
+      if missing >> index & 1:
+        self._writer.create_item(name, stored.row, self._priorities[index])
+        self._note(index, stored.step)
 
   def _note(self, table: int, step: int) -> None:
     if self._histories is not None:
@@ -225,12 +234,12 @@ class EventTableAdder(base.Adder):
 
 
 def references_needed(config: RunConfig) -> int:
-  """Rows that an adder's writer must be able to reference: the longest history, and the one just appended."""
+  """How many rows an adder's writer must be able to reference: the longest history and the row just appended."""
   return config.max_history + 1
 
 
 def runs_of(steps: Iterable[int]) -> list[tuple[int, int]]:
-  """First and last of every run of consecutive numbers, in turn."""
+  """First and last of every run of consecutive numbers, in order."""
   runs: list[tuple[int, int]] = []
   for step in steps:
     if runs and runs[-1][1] + 1 == step:

@@ -1,17 +1,16 @@
-"""The evaluator: plays the latest policy in an environment of its own, without training's exploration, and keeps the best one."""
+"""The evaluator: plays the latest policy in its own environment, without training's exploration, and keeps the best one."""
 
 import dataclasses
 import json
 import pathlib
 import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
-from acme import specs
 
-from actors.policies import random_action
+from actors.behaviour import Behaviour, Greedy
+from actors.engine import choose_actions
 from configs import EvaluatorConfig, RunConfig, ServerLost, Stopped
 from configs.files import replace_text
 from environments import EventEnvironment, make_environment_spec, make_event_environment
@@ -43,34 +42,23 @@ class PlayedEpisode:
   frames: tuple[np.ndarray, ...] = ()
 
 
-def make_greedy_policy(
-  config: RunConfig, environment: EventEnvironment, snapshot: PolicySnapshot
-) -> Callable[[np.ndarray], np.ndarray]:
-  """The policy without noise, as the action of the largest value: observation -> action."""
-  policy = make_acting_policy(config, make_environment_spec(environment), snapshot.weights)
-  return lambda observation: policy.best(observation[None])[0]
-
-
-def with_random_actions(
-  policy: Callable[[np.ndarray], Any], spec: specs.BoundedArray, epsilon: float, rng: np.random.Generator
-) -> Callable[[np.ndarray], Any]:
-  """A policy that takes an action drawn uniformly instead of `policy`'s, with probability `epsilon` at each step."""
-  if not epsilon:
-    return policy
-  return lambda observation: random_action(spec, rng) if rng.random() < epsilon else policy(observation)
-
-
-def make_evaluated_policy(
+def make_evaluated_behaviour(
   config: RunConfig, environment: EventEnvironment, snapshot: PolicySnapshot, rng: np.random.Generator
-) -> Callable[[np.ndarray], Any]:
-  """What an evaluation plays: the greedy policy with the random actions of `evaluator.epsilon`."""
-  greedy = make_greedy_policy(config, environment, snapshot)
-  return with_random_actions(greedy, environment.action_spec(), config.evaluator.epsilon, rng)
+) -> Behaviour:
+  """What an evaluation plays: the policy without noise, with the random actions of `evaluator.epsilon`."""
+  policy = make_acting_policy(config, make_environment_spec(environment), snapshot.weights)
+  return Behaviour(environment.action_spec(), rng, Greedy(policy), snapshot.version, config.evaluator.epsilon)
+
+
+def make_greedy_behaviour(config: RunConfig, environment: EventEnvironment, snapshot: PolicySnapshot) -> Behaviour:
+  """The policy without noise and without random actions."""
+  evaluated = make_evaluated_behaviour(config, environment, snapshot, np.random.default_rng(0))
+  return dataclasses.replace(evaluated, epsilon=0.0)
 
 
 def play_episode(
   environment: EventEnvironment,
-  policy: Callable[[np.ndarray], Any],
+  behaviour: Behaviour,
   stop: threading.Event | None = None,
   record: bool = False,
 ) -> PlayedEpisode:
@@ -78,8 +66,8 @@ def play_episode(
 
   Args:
     environment: to play in.
-    policy: observation -> action.
-    stop: ends the wait for the episode's end.
+    behaviour: that chooses the actions.
+    stop: ends the episode early.
     record: whether to render every step; the environment must have been made with `render=True`.
 
   Raises:
@@ -91,7 +79,8 @@ def play_episode(
   while not timestep.last():
     if stop is not None and stop.is_set():
       raise Stopped("Stopped during an evaluation.")
-    timestep = environment.step(policy(timestep.observation))
+    (choice,) = choose_actions([behaviour], [timestep.observation])
+    timestep = environment.step(choice.action)
     episode_return += float(timestep.reward)
     length += 1
     events |= timestep.events
@@ -101,7 +90,7 @@ def play_episode(
 
 
 def is_solved(episodes: list[PlayedEpisode], config: EvaluatorConfig, event_names: list[str]) -> bool:
-  """Whether an evaluation counts towards the run's being solved."""
+  """Whether an evaluation reached the run's goal."""
   if not config.has_goal:
     return False
   if config.solved_event:
@@ -113,7 +102,7 @@ def is_solved(episodes: list[PlayedEpisode], config: EvaluatorConfig, event_name
 
 
 def _read_best(path: pathlib.Path) -> tuple[bool, float]:
-  """Whether the best policy so far solved, and its mean return; the worst there is where the file does not tell."""
+  """Whether the best policy so far reached the goal, and its mean return; the worst values if the file cannot be read."""
   try:
     best = json.loads(path.read_text())
     return bool(best["solved"]), float(best["mean_return"])
@@ -125,6 +114,8 @@ class Evaluator:
   """Evaluates policy versions as they come, each at most once.
 
   Attributes:
+    name: of its process; a run has one evaluator.
+    kind: of role.
     state: what it does or waits for, for people.
   """
 
@@ -199,8 +190,8 @@ class Evaluator:
       return False
     self.state = f"evaluating policy {snapshot.version}"
     self._version = snapshot.version
-    policy = make_evaluated_policy(self._run_config, self._environment, snapshot, self._rng)
-    episodes = [play_episode(self._environment, policy, self._stop) for _ in range(self._config.episodes)]
+    behaviour = make_evaluated_behaviour(self._run_config, self._environment, snapshot, self._rng)
+    episodes = [play_episode(self._environment, behaviour, self._stop) for _ in range(self._config.episodes)]
     self._report(snapshot, episodes)
     return True
 

@@ -1,30 +1,14 @@
-"""Policies of the workers: what was published, and random actions."""
+"""What actions come from: published policies by version, and random draws."""
 
+import weakref
 from collections.abc import Callable
 
 import numpy as np
 from acme import specs
 
-from configs import RunConfig, UserError
-from configs.schedules import linear
+from configs import UserError
 from networks import ActingPolicy
 from replay_server.contract.policy import PolicySnapshot
-
-
-def epsilon_at(config: RunConfig, worker_index: int, learner_steps: int) -> float:
-  """The share of random actions that a worker mixes in; 0 but for double DQN, as other policies have noise of their own.
-
-  Args:
-    config: of the run.
-    worker_index: of this one, from 0.
-    learner_steps: gradient steps of the policy that acts.
-  """
-  if config.learner.algorithm != "ddqn":
-    return 0.0
-  actor = config.actor
-  if actor.worker_epsilons:
-    return actor.worker_epsilons[worker_index % len(actor.worker_epsilons)]
-  return linear(actor.epsilon, actor.final_epsilon, learner_steps / actor.epsilon_decay_updates)
 
 
 def random_action(spec: specs.BoundedArray, rng: np.random.Generator) -> np.ndarray:
@@ -47,7 +31,7 @@ class PolicyBank:
   """Policies by version.
 
   Environments of one worker start episodes at different times and keep their weights through them, so several versions
-  can be in use at once. Those that use the same one share a network, and one call serves them all.
+  can be in use at once. Environments that act by the same version share one policy, which goes with its last user.
   """
 
   def __init__(self, make_policy: Callable[[np.ndarray], ActingPolicy]):
@@ -57,23 +41,16 @@ class PolicyBank:
       make_policy: from weights, float32 [P].
     """
     self._make_policy = make_policy
-    self._policies: dict[int, ActingPolicy] = {}
-    self._users: dict[int, int] = {}
+    self._policies: weakref.WeakValueDictionary[int, ActingPolicy] = weakref.WeakValueDictionary()
 
-  def acquire(self, snapshot: PolicySnapshot) -> int:
-    """Makes a version usable; to be released once for every time it was acquired. Returns the version."""
-    version = snapshot.version
-    if version not in self._policies:
-      self._policies[version] = self._make_policy(snapshot.weights)
-    self._users[version] = self._users.get(version, 0) + 1
-    return version
+  @property
+  def versions(self) -> set[int]:
+    """Those in use."""
+    return set(self._policies)
 
-  def release(self, version: int) -> None:
-    """Gives a version back; its network goes with its last user."""
-    self._users[version] -= 1
-    if not self._users[version]:
-      del self._users[version], self._policies[version]
-
-  def __getitem__(self, version: int) -> ActingPolicy:
-    """The policy of an acquired version."""
-    return self._policies[version]
+  def policy_of(self, snapshot: PolicySnapshot) -> ActingPolicy:
+    """The policy of a version; it is in use for as long as a caller holds it."""
+    policy = self._policies.get(snapshot.version)
+    if policy is None:
+      policy = self._policies[snapshot.version] = self._make_policy(snapshot.weights)
+    return policy

@@ -12,7 +12,7 @@ import numpy as np
 from actors.worker import RolloutWorker
 from benchmarks import learner, server, workload
 from benchmarks.measure import Figure, Ratio, Report, interleave
-from configs import RunConfig
+from configs import RunConfig, SacConfig
 from configs.presets import mujoco
 from environments import make_environment_spec, make_event_environment
 from networks import flatten_weights, make_policy
@@ -26,11 +26,10 @@ def run(runs: int, quick: bool) -> Report:
   seconds = 0.2 if quick else 2.0
   small = _prioritized(mujoco.get_config(_WORLD), quick)
   large = _prioritized(mujoco.get_large_config(), quick)
-  network = dataclasses.replace(
-    large.network, hidden_sizes=(64,) * 4 if quick else large.network.hidden_sizes, policy_dropout=0.0
-  )
+  network = dataclasses.replace(large.network, hidden_sizes=(64,) * 4 if quick else large.network.hidden_sizes)
   # The QR-SAC preset with SAC as the small one, so that size alone is compared; a call of one update takes seconds on a CPU.
-  large_learner = dataclasses.replace(large.learner, algorithm="sac", updates_per_block=1, publish_period_updates=10)
+  sac = SacConfig(policy_learning_rate=2.5e-5, temperature=0.01, learn_temperature=False)
+  large_learner = dataclasses.replace(large.learner, algorithm=sac, updates_per_block=1, publish_period_updates=10)
   large = dataclasses.replace(large, network=network, learner=large_learner)
   spec = workload.make_spec()
   figures, ratios = [], []

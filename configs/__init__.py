@@ -1,7 +1,8 @@
 """Frozen dataclasses that describe a run, and the presets."""
 
+from configs.algorithms import DdqnConfig, QrSacConfig, SacConfig, Td3Config
 from configs.errors import ServerLost, Stopped, UserError
-from configs.learning import CagradConfig, LearnerConfig, SacConfig, Td3Config
+from configs.learning import CagradConfig, LearnerConfig
 from configs.loading import load_config
 from configs.presets import PRESETS
 from configs.run import (
@@ -20,12 +21,14 @@ __all__ = [
   "PRESETS",
   "ActorConfig",
   "CagradConfig",
+  "DdqnConfig",
   "EnvironmentConfig",
   "EvaluatorConfig",
   "EventSpec",
   "LearnerConfig",
   "NetworkConfig",
   "PriorityConfig",
+  "QrSacConfig",
   "ReplayConfig",
   "RunConfig",
   "SacConfig",

@@ -1,13 +1,12 @@
-"""The learner's part of a run's config, with its algorithms' own."""
+"""The learner's part of a run's config: what every algorithm uses."""
 
 import dataclasses
-import math
 from typing import Literal, get_args
 
+from configs.algorithms import ALGORITHMS, AlgorithmConfig, DdqnConfig
 from configs.checks import require, require_positive
 from configs.schedules import linear
 
-Algorithm = Literal["ddqn", "sac", "qr_sac", "td3"]
 BiasCorrection = Literal["none", "counts", "priority_sum", "balance"]
 
 
@@ -48,70 +47,14 @@ class CagradConfig:
 
 
 @dataclasses.dataclass(frozen=True)
-class SacConfig:
-  """Soft actor-critic, and QR-SAC; see docs/algorithms.md.
-
-  Attributes:
-    temperature: alpha, at the start where it is learned.
-    learn_temperature: whether alpha follows the policy's entropy.
-    target_entropy: that it keeps; None for minus the number of action dimensions.
-    quantiles: N of each critic of QR-SAC.
-    kappa: where QR-SAC's quantile Huber loss turns linear.
-  """
-
-  temperature: float = 1.0
-  learn_temperature: bool = True
-  target_entropy: float | None = None
-  quantiles: int = 32
-  kappa: float = 1.0
-
-  def __post_init__(self) -> None:
-    require_positive("learner.sac", temperature=self.temperature, quantiles=self.quantiles, kappa=self.kappa)
-    require(
-      self.target_entropy is None or math.isfinite(self.target_entropy),
-      f"learner.sac.target_entropy is {self.target_entropy}: it must be a finite number, or none.",
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class Td3Config:
-  """TD3 (Fujimoto et al., 2018); see docs/algorithms.md.
-
-  Attributes:
-    policy_period: updates of the critics for one of the policy.
-    target_period: updates of the critics after which all target networks follow; None takes `policy_period`, as in TD3's paper.
-    target_noise: deviation of the noise on the target policy's actions.
-    target_noise_clip: where that noise is cut off.
-  """
-
-  policy_period: int = 2
-  target_period: int | None = None
-  target_noise: float = 0.2
-  target_noise_clip: float = 0.5
-
-  def __post_init__(self) -> None:
-    require_positive("learner.td3", policy_period=self.policy_period)
-    if self.target_period is not None:
-      require_positive("learner.td3", target_period=self.target_period)
-    for name, value in (("target_noise", self.target_noise), ("target_noise_clip", self.target_noise_clip)):
-      require(
-        math.isfinite(value) and value >= 0, f"learner.td3.{name} is {value}: it must be a finite number, 0 or more."
-      )
-
-
-@dataclasses.dataclass(frozen=True)
 class LearnerConfig:
   """The learner.
 
   Attributes:
-    algorithm: `ddqn` (double DQN) for discrete actions; `sac`, `qr_sac` (SAC with quantile critics) or `td3` for continuous ones.
-    sac: of SAC and QR-SAC.
-    td3: of TD3.
+    algorithm: which one, with what it has of its own: one of `configs.algorithms`.
     batch_size: transitions per gradient step.
     learning_rate: of Adam.
-    policy_learning_rate: of the policy, where there is one beside critics; None takes `learning_rate`.
     max_gradient_norm: length to which each network's gradient is cut; None for no limit.
-    policy_l2: weight of the squares of the policy's weights in its loss (NMER's experiments with SAC).
     discount: gamma.
     n_step: steps in the return of a row.
     bias_correction: weights against the bias of event tables where outcomes are random: `none`, `counts` (SSET, Lemma 2, for
@@ -131,14 +74,10 @@ class LearnerConfig:
     threads: of TensorFlow; 0 takes half of the machine's cores, or one in an inline run.
   """
 
-  algorithm: Algorithm = "ddqn"
-  sac: SacConfig = SacConfig()
-  td3: Td3Config = Td3Config()
+  algorithm: AlgorithmConfig = DdqnConfig()
   batch_size: int = 32
   learning_rate: float = 1e-3
-  policy_learning_rate: float | None = None
   max_gradient_norm: float | None = None
-  policy_l2: float = 0.0
   discount: float = 0.99
   n_step: int = 1
   bias_correction: BiasCorrection = "none"
@@ -156,24 +95,16 @@ class LearnerConfig:
   def __post_init__(self) -> None:
     require(self.threads >= 0, f"learner.threads is {self.threads}: it must be 0 or more.")
     require(
-      self.algorithm in get_args(Algorithm),
-      f"learner.algorithm is {self.algorithm!r}: use one of {', '.join(get_args(Algorithm))}.",
+      type(self.algorithm) in ALGORITHMS.values(),
+      f"learner.algorithm is {self.algorithm!r}: give it a {' or '.join(kind.__name__ for kind in ALGORITHMS.values())}.",
     )
     require(
       self.bias_correction in get_args(BiasCorrection),
       f"learner.bias_correction is {self.bias_correction!r}: use one of {', '.join(get_args(BiasCorrection))}.",
     )
     require_positive("learner", batch_size=self.batch_size, learning_rate=self.learning_rate, n_step=self.n_step)
-    for name, value in (
-      ("policy_learning_rate", self.policy_learning_rate),
-      ("max_gradient_norm", self.max_gradient_norm),
-    ):
-      if value is not None:
-        require_positive("learner", **{name: value})
-    require(
-      math.isfinite(self.policy_l2) and self.policy_l2 >= 0,
-      f"learner.policy_l2 is {self.policy_l2}: it must be a finite number, 0 or more.",
-    )
+    if self.max_gradient_norm is not None:
+      require_positive("learner", max_gradient_norm=self.max_gradient_norm)
     require_positive(
       "learner", updates_per_block=self.updates_per_block, publish_period_updates=self.publish_period_updates
     )

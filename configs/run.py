@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from configs.checks import require, require_positive
-from configs.learning import LearnerConfig, SacConfig, Td3Config
+from configs.learning import LearnerConfig
 from configs.schedules import linear
 from configs.specs import MAX_EVENTS, EventSpec, TableSpec, check_name, is_reference
 
@@ -148,41 +148,26 @@ class NetworkConfig:
 
   Attributes:
     hidden_sizes: units of each hidden layer, of value networks, policies and critics alike.
-    dueling: whether double DQN's network has a stream for the state's value and one for advantages (Wang et al., 2016); the
-      last hidden layer is then there twice.
-    policy_dropout: share of the units of the policy's hidden layers that are left out in training (SAC and QR-SAC).
     normalize_observations: whether the networks see observations less their mean and by their deviation, which the learner
       measures on what it draws from the default table.
   """
 
   hidden_sizes: tuple[int, ...] = (256,)
-  dueling: bool = False
-  policy_dropout: float = 0.0
   normalize_observations: bool = False
 
   def __post_init__(self) -> None:
     for size in self.hidden_sizes:
       require(size > 0, f"network.hidden_sizes is {self.hidden_sizes}: every layer needs at least one unit.")
-    require(
-      not self.dueling or bool(self.hidden_sizes),
-      "network.dueling splits the last hidden layer, and network.hidden_sizes is empty: give it a layer.",
-    )
-    require(0 <= self.policy_dropout < 1, f"network.policy_dropout is {self.policy_dropout}: it must lie in [0, 1).")
 
 
 @dataclasses.dataclass(frozen=True)
 class ActorConfig:
-  """The rollout workers.
+  """The rollout workers. How they explore is the algorithm's (`learner.algorithm`).
 
   Attributes:
     workers: rollout worker processes that a local run starts (an inline run has one).
     environments: environments that each worker steps in turn.
     random_steps: steps of the whole run that are taken at random before the policy is used, shared by its workers.
-    epsilon: of the epsilon-greedy policy of double DQN, at the start; other algorithms have noise of their own.
-    final_epsilon: the value it falls to, linearly; None keeps `epsilon`.
-    epsilon_decay_updates: gradient steps over which it falls.
-    worker_epsilons: constant values for worker 0, 1, ... (in turn, where there are more workers); replaces the three above.
-    action_noise: deviation of the Gaussian noise on TD3's actions, where these lie in [-1, 1].
     policy_period_steps: environment steps after which a worker takes the newest policy in mid-episode; None keeps one policy
       through an episode (SSET, Appendix A.3).
     weights_timeout_seconds: how long a worker waits for the first policy.
@@ -191,28 +176,15 @@ class ActorConfig:
   workers: int = 2
   environments: int = 1
   random_steps: int = 1_000
-  epsilon: float = 0.3
-  final_epsilon: float | None = None
-  epsilon_decay_updates: int = 10_000
-  worker_epsilons: tuple[float, ...] = ()
-  action_noise: float = 0.1
   policy_period_steps: int | None = None
   weights_timeout_seconds: float = 120.0
 
   def __post_init__(self) -> None:
     require(self.workers >= 0, f"actor.workers is {self.workers}: it must be 0 or more.")
-    require_positive("actor", environments=self.environments, epsilon_decay_updates=self.epsilon_decay_updates)
-    require_positive("actor", weights_timeout_seconds=self.weights_timeout_seconds)
+    require_positive("actor", environments=self.environments, weights_timeout_seconds=self.weights_timeout_seconds)
     if self.policy_period_steps is not None:
       require_positive("actor", policy_period_steps=self.policy_period_steps)
     require(self.random_steps >= 0, f"actor.random_steps is {self.random_steps}: it must be 0 or more.")
-    final = () if self.final_epsilon is None else (self.final_epsilon,)
-    for value in (self.epsilon, *final, *self.worker_epsilons):
-      require(0 <= value <= 1, f"An actor epsilon is {value}: it is a probability, from 0 to 1.")
-    require(
-      math.isfinite(self.action_noise) and self.action_noise >= 0,
-      f"actor.action_noise is {self.action_noise}: it must be a finite number, 0 or more.",
-    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -286,7 +258,7 @@ class RunConfig:
     require(0 <= self.seed < 2**31, f"seed is {self.seed}: it must lie in [0, 2^31).")
     self._check_events()
     self._check_sampling()
-    self._check_algorithm()
+    self.learner.algorithm.check_network(self.network.hidden_sizes)
     self._check_bias_correction()
     require(
       not self.learner.cagrad.in_use or bool(self.replay.tables),
@@ -355,44 +327,15 @@ class RunConfig:
       )
     if correction == "counts":
       require(
-        self.learner.algorithm == "ddqn",
+        self.learner.algorithm.ACTIONS == "discrete",
         "learner.bias_correction is 'counts', which counts pairs of state and action, and the actions of "
-        f"{self.learner.algorithm!r} are continuous: use 'balance' or 'priority_sum'.",
+        f"{self.learner.algorithm.NAME!r} are continuous: use 'balance' or 'priority_sum'.",
       )
       require(
         self.replay.default.selector == "uniform",
         "learner.bias_correction is 'counts', which takes its probabilities from draws of the default table, and those are by "
         "priority: give it the selector 'uniform', or use 'balance' or 'priority_sum'.",
       )
-
-  def _check_algorithm(self) -> None:
-    """Refuses parameters that the run's algorithm would not use."""
-    learner, network, actor = self.learner, self.network, self.actor
-    for name, changed, algorithms in (
-      ("network.dueling", network.dueling, ("ddqn",)),
-      ("network.policy_dropout", network.policy_dropout > 0, ("sac", "qr_sac")),
-      ("actor.epsilon", actor.epsilon != ActorConfig.epsilon, ("ddqn",)),
-      ("actor.epsilon_decay_updates", actor.epsilon_decay_updates != ActorConfig.epsilon_decay_updates, ("ddqn",)),
-      ("actor.worker_epsilons", bool(actor.worker_epsilons), ("ddqn",)),
-      ("actor.final_epsilon", actor.final_epsilon is not None, ("ddqn",)),
-      ("actor.action_noise", actor.action_noise != ActorConfig.action_noise, ("td3",)),
-      ("learner.policy_learning_rate", learner.policy_learning_rate is not None, ("sac", "qr_sac", "td3")),
-      ("learner.policy_l2", learner.policy_l2 > 0, ("sac", "qr_sac", "td3")),
-      ("learner.sac", learner.sac != SacConfig(), ("sac", "qr_sac")),
-      ("learner.sac.quantiles", learner.sac.quantiles != SacConfig.quantiles, ("qr_sac",)),
-      ("learner.sac.kappa", learner.sac.kappa != SacConfig.kappa, ("qr_sac",)),
-      ("learner.td3", learner.td3 != Td3Config(), ("td3",)),
-    ):
-      require(
-        not changed or learner.algorithm in algorithms,
-        f"{name} is set, and the algorithm {learner.algorithm!r} does not use it, as {' and '.join(algorithms)} would: "
-        "leave it at its default, or choose another algorithm.",
-      )
-    require(
-      learner.sac.learn_temperature or learner.sac.target_entropy is None,
-      f"learner.sac.target_entropy is {learner.sac.target_entropy}, and a temperature that is not learned "
-      "(learner.sac.learn_temperature) follows no entropy: set it to none, or let the temperature be learned.",
-    )
 
   @property
   def max_history(self) -> int:

@@ -4,16 +4,24 @@ import ast
 import dataclasses
 import difflib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import cattrs
 from cattrs.errors import BaseValidationError, ForbiddenExtraKeysError
+from cattrs.gen import make_dict_structure_fn
 
+from configs.algorithms import AlgorithmConfig, find_algorithm
 from configs.errors import UserError
+from configs.migration import MOVED_KEYS, upgraded
 from configs.run import RunConfig
 
 T = TypeVar("T")
+
+# The field beside an algorithm's own that says which one it is.
+_TAG = "name"
+# What the command line's `learner.algorithm=NAME` replaces as a whole.
+_ALGORITHM = "learner.algorithm"
 
 
 def _structure_bool(value: Any, _: type) -> bool:
@@ -53,6 +61,14 @@ def _structure_choice(value: Any, kind: Any) -> Any:
   return value
 
 
+def _structure_algorithm(value: Any, _: type) -> AlgorithmConfig:
+  fields = {_TAG: value} if isinstance(value, str) else value
+  if not isinstance(fields, Mapping):
+    raise ValueError(f"{value!r} is neither the name of an algorithm nor an object with one")
+  kind = find_algorithm(fields.get(_TAG))
+  return _CONVERTER.structure({name: item for name, item in fields.items() if name != _TAG}, kind)
+
+
 def _make_converter() -> cattrs.Converter:
   converter = cattrs.Converter(forbid_extra_keys=True)
   converter.register_structure_hook(bool, _structure_bool)
@@ -60,6 +76,10 @@ def _make_converter() -> cattrs.Converter:
   converter.register_structure_hook(float, _structure_float)
   converter.register_structure_hook(str, _structure_str)
   converter.register_structure_hook_func(_is_literal, _structure_choice)
+  # The union itself and not its members, whose fields are structured as any dataclass's.
+  converter.register_structure_hook_func(lambda kind: kind is AlgorithmConfig, _structure_algorithm)
+  structure_run = make_dict_structure_fn(RunConfig, converter, _cattrs_forbid_extra_keys=True)
+  converter.register_structure_hook(RunConfig, lambda value, kind: structure_run(upgraded(value), kind))
   return converter
 
 
@@ -70,7 +90,7 @@ def to_dict(config: Any) -> dict[str, Any]:
   """A dataclass as nested dicts and lists of JSON values."""
   # Through JSON, so that tuples become lists and what is not JSON fails here and not on another machine.
   try:
-    data = json.loads(json.dumps(dataclasses.asdict(config), allow_nan=False))
+    data = json.loads(json.dumps(_plain(config, lambda value, field: True), allow_nan=False))
   except (TypeError, ValueError) as error:
     raise UserError(
       f"The config holds a value that is not JSON ({error}): use numbers, texts, lists and dicts."
@@ -80,26 +100,25 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 
 def without_defaults(config: Any) -> dict[str, Any]:
-  """What `to_dict` gives, less the fields that have their default.
+  """What `to_dict` gives, less the fields that have their default. An algorithm keeps its name.
 
   A field that is added to a dataclass later, with a default that changes nothing, leaves it the same; `from_dict` reads it.
   """
-  told = _told(config)
+  told = _plain(config, lambda value, field: bool(value != _default(field)))
   assert isinstance(told, dict)
   return told
 
 
-def _told(value: Any) -> Any:
+def _plain(value: Any, keeps: Callable[[Any, dataclasses.Field[Any]], bool]) -> Any:
+  """Dicts and lists of what dataclasses hold, of their fields only those that `keeps(value, field)` asks for."""
   if dataclasses.is_dataclass(value):
-    return {
-      field.name: _told(getattr(value, field.name))
-      for field in dataclasses.fields(value)
-      if getattr(value, field.name) != _default(field)
-    }
+    tag = {_TAG: value.NAME} if isinstance(value, AlgorithmConfig) else {}
+    fields = ((field, getattr(value, field.name)) for field in dataclasses.fields(value))
+    return tag | {field.name: _plain(item, keeps) for field, item in fields if keeps(item, field)}
   if isinstance(value, Mapping):
-    return {key: _told(item) for key, item in value.items()}
+    return {key: _plain(item, keeps) for key, item in value.items()}
   if isinstance(value, (list, tuple)):
-    return [_told(item) for item in value]
+    return [_plain(item, keeps) for item in value]
   return value
 
 
@@ -189,7 +208,9 @@ def parse_value(text: str) -> Any:
 def override(config: RunConfig, overrides: Mapping[str, str]) -> RunConfig:
   """`config` with values replaced by dotted path.
 
-  A table or an event is reached by its name or its index: `replay.tables.goal.probability`, `events.0.history`.
+  A table or an event is reached by its name or its index: `replay.tables.goal.probability`, `events.0.history`. An algorithm's
+  name chooses its defaults, whatever was there before: `learner.algorithm=sac`. The order does not matter: a part is set after
+  the whole that it belongs to.
 
   Args:
     config: the config to start from; it is not changed.
@@ -199,12 +220,15 @@ def override(config: RunConfig, overrides: Mapping[str, str]) -> RunConfig:
     UserError: a path does not exist (the sentence names the nearest), or the new config is refused.
   """
   data = to_dict(config)
-  for path, text in overrides.items():
-    _set(data, path, text)
+  paths = {path: _ALGORITHM if path == f"{_ALGORITHM}.{_TAG}" else path for path in overrides}
+  for path in sorted(overrides, key=lambda path: paths[path].count(".")):
+    _set(data, paths[path], overrides[path])
   return from_dict(data)
 
 
 def _set(data: dict[str, Any], path: str, text: str) -> None:
+  if path in MOVED_KEYS:
+    raise UserError(f"The config has no key {path!r} any more: write --config.{MOVED_KEYS[path]}.")
   *parents, last = path.split(".")
   node: Any = data
   for depth, key in enumerate(parents):
@@ -214,7 +238,13 @@ def _set(data: dict[str, Any], path: str, text: str) -> None:
   if isinstance(node, list):
     node[_position(node, last)] = value
   else:
-    node[last] = value
+    node[last] = _with_defaults(value) if path == _ALGORITHM else value
+
+
+def _with_defaults(algorithm: Any) -> Any:
+  """All fields of an algorithm that is given by its name, or by its name and some of them."""
+  fields = {_TAG: algorithm} if isinstance(algorithm, str) else algorithm
+  return to_dict(find_algorithm(fields.get(_TAG))()) | fields if isinstance(fields, dict) else algorithm
 
 
 def _is_free_form(parents: list[str]) -> bool:

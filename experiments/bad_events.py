@@ -4,7 +4,7 @@ import dataclasses
 
 from configs import RunConfig
 from configs.presets import two_rooms
-from experiments.definition import Budget, Experiment, Panel, Threshold, Variant, evaluated_every, method
+from experiments.definition import Budget, Experiment, Method, Panel, Threshold, evaluated_every, known_method
 from experiments.two_rooms import in_small_rooms, with_gap_potential
 
 # Section 5.3 compares the events at .7 and says that a sweep follows, without its values.
@@ -23,12 +23,12 @@ _LABELS = {
 def get_experiment() -> Experiment:
   """Five sets of events at three shares of the default table, uniform replay, and shaping."""
   events = tuple(_events(name, share) for name in two_rooms.EVENT_SETS for share in SWEEP)
-  at_default = tuple(variant.name for variant in events if variant.name.endswith(f"_{_percent(DEFAULT_PROBABILITY)}"))
+  at_default = tuple(method.name for method in events if method.name.endswith(f"_{_percent(DEFAULT_PROBABILITY)}"))
   return Experiment(
     name="bad_events",
     summary="two rooms: good and bad events, and shares of the default table (SSET, Section 5.3, Figures 11 and 12)",
     config=with_gap_potential(evaluated_every(two_rooms.get_config(), 320)),
-    variants=(method("uniform", "Uniform ER"), method("pbs", "Uniform ER + shaping"), *events),
+    methods=(known_method("uniform", "Uniform ER"), known_method("pbs", "Uniform ER + shaping"), *events),
     budgets={
       "paper": Budget(gradient_steps=9_600, seeds=30),
       "quick": Budget(gradient_steps=1_600, seeds=2, change=in_small_rooms),
@@ -44,7 +44,7 @@ def get_experiment() -> Experiment:
   )
 
 
-def _events(name: str, share: float) -> Variant:
+def _events(name: str, share: float) -> Method:
   """SSET with one set of events and one share of the default table."""
 
   def change(config: RunConfig) -> RunConfig:
@@ -53,7 +53,7 @@ def _events(name: str, share: float) -> Variant:
     environment = dataclasses.replace(config.environment, potential="", potential_arguments={})
     return dataclasses.replace(config, events=events.events, replay=replay, environment=environment)
 
-  return Variant(f"{name}_{_percent(share)}", f"{_LABELS[name]}, η₀ = {share:g}", change)
+  return Method(f"{name}_{_percent(share)}", f"{_LABELS[name]}, η₀ = {share:g}", change)
 
 
 def _percent(share: float) -> str:

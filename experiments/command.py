@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from configs import UserError
 from configs.files import replace_text
 from experiments.curves import curves_csv, read_curves
-from experiments.definition import Budget, Experiment, Variant
+from experiments.definition import Budget, Experiment, Method
 from experiments.jobs import Job, RunResult, plan, read_result, result_path, write_result
 from experiments.pool import FailedRun, Folder, run_jobs
 from experiments.progress import ProgressView
@@ -44,17 +44,17 @@ def run_command(name: str, seeds: int | None, processes: int | None, budget: str
     return 0
   experiment = find_experiment(name)
   chosen = find_budget(experiment, budget)
-  variants = experiment.select([method.strip() for method in methods.split(",") if method.strip()])
+  compared = experiment.select([method.strip() for method in methods.split(",") if method.strip()])
   folder = Folder(pathlib.Path(out or pathlib.Path("runs", "experiments", name, budget)))
   command = _same_command(name, seeds, processes, budget, out, methods)
   return run_experiment(
-    experiment, variants, chosen, seeds or chosen.seeds, processes or available_cores(), folder, command
+    experiment, compared, chosen, seeds or chosen.seeds, processes or available_cores(), folder, command
   )
 
 
 def run_experiment(
   experiment: Experiment,
-  variants: Sequence[Variant],
+  methods: Sequence[Method],
   budget: Budget,
   seeds: int,
   processes: int,
@@ -67,7 +67,7 @@ def run_experiment(
     UserError: a run cannot be made from the experiment's config, or a file cannot be written.
   """
   _take_in(folder.path / f"{experiment.name}.csv", folder)
-  jobs = plan(experiment, variants, budget, seeds)
+  jobs = plan(experiment, methods, budget, seeds)
   missing = [job for job in jobs if not folder.done(job)]
   with stop_on_signals() as stop:
     failed = _run(experiment, jobs, missing, processes, folder, stop)
@@ -76,9 +76,9 @@ def run_experiment(
     done = sum(folder.done(job) for job in jobs)
     print(f"Interrupted: {done} of {len(jobs)} runs are done and kept. Go on with: {command}", flush=True)
     return EXIT_INTERRUPTED
-  results = _results(variants, jobs, folder)
+  results = _results(methods, jobs, folder)
   if any(results.values()):
-    _write(experiment, variants, budget, results, folder, command)
+    _write(experiment, methods, budget, results, folder, command)
   if failed:
     print(f"{len(failed)} of {len(jobs)} runs failed (see above). Try them again with: {command}", flush=True)
     return EXIT_FAILED
@@ -121,9 +121,9 @@ def _run(
     return run_jobs(missing, folder, processes, stop, view.update, view.ended)
 
 
-def _results(variants: Sequence[Variant], jobs: Sequence[Job], folder: Folder) -> dict[str, list[RunResult]]:
-  """Variant -> its runs, by seed."""
-  results: dict[str, list[RunResult]] = {variant.name: [] for variant in variants}
+def _results(methods: Sequence[Method], jobs: Sequence[Job], folder: Folder) -> dict[str, list[RunResult]]:
+  """Method -> its runs, by seed."""
+  results: dict[str, list[RunResult]] = {method.name: [] for method in methods}
   for job in jobs:
     result = read_result(result_path(folder.results, job), job)
     if result is not None:
@@ -133,7 +133,7 @@ def _results(variants: Sequence[Variant], jobs: Sequence[Job], folder: Folder) -
 
 def _write(
   experiment: Experiment,
-  variants: Sequence[Variant],
+  methods: Sequence[Method],
   budget: Budget,
   results: dict[str, list[RunResult]],
   folder: Folder,
@@ -144,8 +144,8 @@ def _write(
 
   base = folder.path / experiment.name
   replace_text(base.with_suffix(".csv"), curves_csv(experiment, results))
-  pictures.draw(experiment, variants, results, base.with_suffix(".png"))
-  summary = tables.summary_markdown(experiment, variants, results, budget, command)
+  pictures.draw(experiment, methods, results, base.with_suffix(".png"))
+  summary = tables.summary_markdown(experiment, methods, results, budget, command)
   replace_text(base.with_suffix(".md"), summary)
   print(summary)
   print(f"Written: {base}.csv, .png and .md", flush=True)

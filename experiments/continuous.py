@@ -3,9 +3,9 @@
 import dataclasses
 
 from configs import RunConfig
-from configs.baselines import per
+from configs.methods import per
 from configs.presets import classic_control, lunar_lander, mujoco
-from experiments.definition import Budget, Change, Experiment, Panel, Threshold, Variant, evaluated_every, method
+from experiments.definition import Budget, Change, Experiment, Method, Panel, Threshold, evaluated_every, known_method
 
 # Section 6 compares several and does not list them.
 EXPONENTS = (0.4, 0.65, 0.9)
@@ -20,10 +20,10 @@ def get_pendulum() -> Experiment:
     name="pendulum",
     summary="Pendulum: SAC, QR-SAC and TD3",
     config=evaluated_every(classic_control.get_pendulum_config(), 376),
-    variants=(
-      Variant("sac", "SAC", lambda config: config),
-      Variant("qr_sac", "QR-SAC", _with_learner_of(classic_control.get_pendulum_qr_sac_config())),
-      Variant("td3", "TD3", _with_learner_of(classic_control.get_pendulum_td3_config())),
+    methods=(
+      Method("sac", "SAC", lambda config: config),
+      Method("qr_sac", "QR-SAC", _with_learner_of(classic_control.get_pendulum_qr_sac_config())),
+      Method("td3", "TD3", _with_learner_of(classic_control.get_pendulum_td3_config())),
     ),
     # The last evaluation is at 9,900 environment steps, warm-up included: the goal is to be reached within 10,000.
     budgets={"paper": Budget(gradient_steps=9_400, seeds=5), "quick": Budget(gradient_steps=3_008, seeds=2)},
@@ -37,15 +37,15 @@ def get_pendulum() -> Experiment:
 def get_lunar_lander() -> Experiment:
   """Experiment 10 on the lunar lander: uniform replay, PER with several exponents, SSET; and QR-SAC with SSET."""
   exponents = tuple(
-    Variant(f"per_{round(100 * exponent)}", f"PER, exponent {exponent:g}", _prioritized(exponent))
+    Method(f"per_{round(100 * exponent)}", f"PER, exponent {exponent:g}", _prioritized(exponent))
     for exponent in EXPONENTS
   )
-  qr_sac = Variant("sset_qr_sac", "SSET, QR-SAC", _with_learner_of(lunar_lander.get_qr_sac_config()))
+  qr_sac = Method("sset_qr_sac", "SSET, QR-SAC", _with_learner_of(lunar_lander.get_qr_sac_config()))
   return Experiment(
     name="lunar_lander",
     summary="LunarLanderContinuous with SAC: uniform replay, PER, SSET (SSET, Section 6, Figure 12)",
     config=evaluated_every(lunar_lander.get_config(), 4_000),
-    variants=(method("uniform", "Uniform ER"), method("sset", "SSET"), *exponents, qr_sac),
+    methods=(known_method("uniform", "Uniform ER"), known_method("sset", "SSET"), *exponents, qr_sac),
     budgets={"paper": Budget(gradient_steps=100_000, seeds=5), "quick": Budget(gradient_steps=8_000, seeds=2)},
     panels=(_RETURN, _TRAINING),
     thresholds=(Threshold("eval_return", 200.0, "the first evaluation with a mean return of 200"),),
@@ -57,7 +57,7 @@ def get_half_cheetah() -> Experiment:
   """Experiment 10 on HalfCheetah: uniform replay, SSET, and SSET with events that this budget's policies do meet."""
   # Table 2's are for policies that earn more than 8 a step; this budget's come to some 5.
   rewards = {reward / 4: share for reward, share in mujoco.EVENTS["HalfCheetah"].items()}
-  quarter = Variant("sset_quarter", "SSET, thresholds / 4", _with_events_of(mujoco.get_config("HalfCheetah", rewards)))
+  quarter = Method("sset_quarter", "SSET, thresholds / 4", _with_events_of(mujoco.get_config("HalfCheetah", rewards)))
   return _mujoco("HalfCheetah", 3_000.0, quarter)
 
 
@@ -66,7 +66,7 @@ def get_hopper() -> Experiment:
   return _mujoco("Hopper", 1_000.0)
 
 
-def _mujoco(world: str, threshold: float, *more: Variant) -> Experiment:
+def _mujoco(world: str, threshold: float, *more: Method) -> Experiment:
   config = evaluated_every(mujoco.get_config(world), 5_008)  # A multiple of a block's sixteen.
   # As many episodes as the paper's Figure 12.
   config = dataclasses.replace(config, evaluator=dataclasses.replace(config.evaluator, episodes=30))
@@ -74,7 +74,7 @@ def _mujoco(world: str, threshold: float, *more: Variant) -> Experiment:
     name=world.lower(),
     summary=f"{world} with SAC: uniform replay and SSET (SSET, Section 6, Figure 12)",
     config=config,
-    variants=(method("uniform", "Uniform ER"), method("sset", "SSET"), *more),
+    methods=(known_method("uniform", "Uniform ER"), known_method("sset", "SSET"), *more),
     budgets={"paper": Budget(gradient_steps=100_160, seeds=3), "quick": Budget(gradient_steps=5_008, seeds=2)},
     panels=(_RETURN, _TRAINING),
     thresholds=(Threshold("eval_return", threshold, f"the first evaluation with a mean return of {threshold:,g}"),),

@@ -15,7 +15,7 @@ from experiments.jobs import RunResult, format_value
 _RUN_COLUMNS = ("method", "seed", "config")
 _DIGEST = re.compile("[0-9a-f]+")
 
-Results = Mapping[str, Sequence[RunResult]]  # Variant -> its runs, by seed.
+Results = Mapping[str, Sequence[RunResult]]  # Method -> its runs, by seed.
 
 
 def curves_csv(experiment: Experiment, results: Results) -> str:

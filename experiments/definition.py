@@ -1,12 +1,12 @@
-"""What an experiment is: a config, variants of it, what is measured along the way, and how it is drawn."""
+"""What an experiment is: a config, the methods that are compared on it, what is measured, and how it is drawn."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from configs import RunConfig, UserError
-from configs.baselines import BASELINES
 from configs.errors import name_hint
+from configs.methods import METHODS
 
 Change = Callable[[RunConfig], RunConfig]
 Band = Literal["bootstrap", "std"]
@@ -16,13 +16,13 @@ EVALUATION_COLUMNS = ("environment_steps", "gradient_steps", "eval_return", "eva
 
 
 @dataclasses.dataclass(frozen=True)
-class Variant:
-  """One of the things that are compared: a method, or any other change of the experiment's config.
+class Method:
+  """One of the things that are compared: a method of `configs.methods`, or any other change of the experiment's config.
 
   Attributes:
     name: on the command line and in the CSV.
     label: in the picture's legend.
-    change: makes the experiment's config into this variant's.
+    change: makes the experiment's config into this method's.
   """
 
   name: str
@@ -36,7 +36,7 @@ class Budget:
 
   Attributes:
     gradient_steps: of every run.
-    seeds: runs of every variant, with the seeds 0, 1, ...
+    seeds: runs of every method, with the seeds 0, 1, ...
     change: what else a smaller budget changes in the config, as the size of the world.
   """
 
@@ -67,12 +67,12 @@ class Panel:
   Attributes:
     curve: a column, drawn over gradient steps.
     label: of the vertical axis.
-    variants: that it shows; empty for all.
+    methods: that it shows; empty for all.
   """
 
   curve: str
   label: str
-  variants: tuple[str, ...] = ()
+  methods: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,8 +82,8 @@ class Experiment:
   Attributes:
     name: on the command line.
     summary: one line: what it shows and where it stands in the paper.
-    config: of the variant that changes nothing; its budget and its seed are set for each run.
-    variants: that are compared.
+    config: that the methods change; its budget and its seed are set for each run.
+    methods: that are compared.
     budgets: by name.
     panels: of the picture, in its order, two in a row.
     thresholds: for the table.
@@ -91,14 +91,14 @@ class Experiment:
       float32 [P], to a number; it is called after every evaluation.
     recorded: columns of metrics.csv that become curves too, as they are after each evaluation: "train_return", the mean over
       the last 100 episodes.
-    reference: the variant that the others are compared with.
+    reference: the method that the others are compared with.
     band: around the means in the picture: a 95 % bootstrap interval of the mean, or the standard deviation over seeds.
   """
 
   name: str
   summary: str
   config: RunConfig
-  variants: tuple[Variant, ...]
+  methods: tuple[Method, ...]
   budgets: Mapping[str, Budget]
   panels: tuple[Panel, ...]
   thresholds: tuple[Threshold, ...] = ()
@@ -112,17 +112,17 @@ class Experiment:
     for curve in (*(panel.curve for panel in self.panels), *(threshold.curve for threshold in self.thresholds)):
       if curve not in known:
         raise ValueError(f"experiment {self.name!r} has no curve {curve!r}, only {', '.join(known)}")
-    names = [variant.name for variant in self.variants]
+    names = [method.name for method in self.methods]
     if len(set(names)) != len(names):
-      raise ValueError(f"experiment {self.name!r} has two variants of one name among {names}")
+      raise ValueError(f"experiment {self.name!r} has two methods of one name among {names}")
 
   @property
   def columns(self) -> tuple[str, ...]:
     """Of a run's curve."""
     return (*EVALUATION_COLUMNS, *self.recorded, *self.probes)
 
-  def select(self, names: Sequence[str]) -> tuple[Variant, ...]:
-    """The variants of these names, which may also be baselines that the experiment does not have by itself.
+  def select(self, names: Sequence[str]) -> tuple[Method, ...]:
+    """The methods of these names, which may also be others of `configs.methods` than the experiment's own.
 
     Args:
       names: in any order; none for the experiment's own.
@@ -131,19 +131,19 @@ class Experiment:
       UserError: a name is unknown; the sentence names the nearest.
     """
     if not names:
-      return self.variants
-    known = {name: method(name) for name in BASELINES} | {variant.name: variant for variant in self.variants}
+      return self.methods
+    known = {name: known_method(name) for name in METHODS} | {method.name: method for method in self.methods}
     for name in names:
       if name not in known:
         raise UserError(f"The experiment {self.name!r} has no method {name!r}: {name_hint(name, known)}")
     return tuple(known[name] for name in dict.fromkeys(names))
 
-  def config_of(self, variant: Variant, budget: Budget, seed: int) -> RunConfig:
+  def config_of(self, method: Method, budget: Budget, seed: int) -> RunConfig:
     """The config of one run, which goes on to its budget whether it is solved or not.
 
     It does not hold the experiment's name: a run that two experiments have in common is the same in both.
     """
-    config = variant.change(budget.change(self.config))
+    config = method.change(budget.change(self.config))
     return dataclasses.replace(
       config,
       seed=seed,
@@ -153,19 +153,19 @@ class Experiment:
     )
 
 
-def method(name: str, label: str = "") -> Variant:
-  """The variant that applies the baseline `name`."""
-  return Variant(name, label or name.replace("_", " "), BASELINES[name])
+def known_method(name: str, label: str = "") -> Method:
+  """The method `name` of `configs.methods`."""
+  return Method(name, label or name.replace("_", " "), METHODS[name])
 
 
-def papers_methods() -> tuple[Variant, ...]:
+def papers_methods() -> tuple[Method, ...]:
   """The methods that the paper's Figures 2 and 4 compare."""
   return (
-    method("uniform", "Uniform ER"),
-    method("sset", "SSET"),
-    method("reverse_sweep", "Reverse-sweep*"),
-    method("per", "PER"),
-    method("sset_per", "PER + SSET"),
+    known_method("uniform", "Uniform ER"),
+    known_method("sset", "SSET"),
+    known_method("reverse_sweep", "Reverse-sweep*"),
+    known_method("per", "PER"),
+    known_method("sset_per", "PER + SSET"),
   )
 
 

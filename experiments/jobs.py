@@ -11,7 +11,8 @@ from typing import Any
 
 from configs import RunConfig, from_dict, to_dict, without_defaults
 from configs.files import replace_text
-from experiments.definition import Budget, Experiment, Variant
+from configs.migration import former_form
+from experiments.definition import Budget, Experiment, Method
 
 _HASH_DIGITS = 12
 # Of a curve's values, in the file of a run as in the CSV: tables are the same whichever they are made from.
@@ -23,7 +24,7 @@ class Job:
   """One run.
 
   Attributes:
-    method: the variant's name.
+    method: the method's name.
     seed: of the run.
     config: of the run, its seed included.
     probes: column -> `module:function`.
@@ -41,8 +42,9 @@ class Job:
     """Twelve hexadecimal digits of the SHA-256 of what makes this run another one: its config and its curves."""
     # There and back, so that 10 and 10.0 for one field are the same config.
     config: RunConfig = from_dict(to_dict(self.config))
-    # Without defaults, so that a field which comes with a later version leaves the runs of before what they were.
-    content: dict[str, Any] = {"config": without_defaults(config), "probes": dict(self.probes)}
+    # Without defaults, so that a field which comes with a later version leaves the runs of before what they were. In the form of
+    # before, so that their results stay theirs.
+    content: dict[str, Any] = {"config": former_form(without_defaults(config)), "probes": dict(self.probes)}
     if self.recorded:
       content["recorded"] = list(self.recorded)
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:_HASH_DIGITS]
@@ -59,7 +61,7 @@ class RunResult:
 
   Attributes:
     digest: of its job.
-    method: the variant's name.
+    method: the method's name.
     seed: of the run.
     columns: of `points`.
     points: one row for each evaluation; NaN where something was not measured.
@@ -77,16 +79,16 @@ class RunResult:
     return [row[index] for row in self.points]
 
 
-def plan(experiment: Experiment, variants: Sequence[Variant], budget: Budget, seeds: int) -> list[Job]:
-  """All runs of an experiment, the first seed of every variant first.
+def plan(experiment: Experiment, methods: Sequence[Method], budget: Budget, seeds: int) -> list[Job]:
+  """All runs of an experiment, the first seed of every method first.
 
   Raises:
-    UserError: a variant's change refuses the experiment's config.
+    UserError: a method's change refuses the experiment's config.
   """
   return [
-    Job(variant.name, seed, experiment.config_of(variant, budget, seed), experiment.probes, experiment.recorded)
+    Job(method.name, seed, experiment.config_of(method, budget, seed), experiment.probes, experiment.recorded)
     for seed in range(seeds)
-    for variant in variants
+    for method in methods
   ]
 
 

@@ -3,17 +3,17 @@
 import dataclasses
 
 from configs import RunConfig
-from configs.baselines import reverse_sweep
+from configs.methods import reverse_sweep
 from configs.presets import obstacle_course
 from experiments.definition import (
   Budget,
   Change,
   Experiment,
+  Method,
   Panel,
   Threshold,
-  Variant,
   evaluated_every,
-  method,
+  known_method,
   papers_methods,
 )
 
@@ -39,7 +39,7 @@ def get_experiment() -> Experiment:
     name="obstacle_course",
     summary="spikes, lava, keys and doors: return (SSET, Section 5.4, Figure 4)",
     config=evaluated_every(obstacle_course.get_config(), EVALUATION_PERIOD),
-    variants=papers_methods(),
+    methods=papers_methods(),
     budgets=BUDGETS,
     panels=_RETURNS,
     thresholds=(
@@ -59,7 +59,7 @@ def get_forgetting() -> Experiment:
     get_experiment(),
     name="forgetting",
     summary="the obstacle course, evaluated from a shifted start (SSET, Section 5.5, Figure 9)",
-    variants=(method("uniform", "Uniform ER"), method("per", "PER"), method("sset", "SSET")),
+    methods=(known_method("uniform", "Uniform ER"), known_method("per", "PER"), known_method("sset", "SSET")),
     panels=(Panel("shifted_success", "share of successes from (1, 4)"), *_RETURNS),
     thresholds=(
       Threshold("shifted_success", 0.5, "the first evaluation with half of its episodes successful from (1, 4)"),
@@ -74,10 +74,10 @@ def get_histories() -> Experiment:
     get_experiment(),
     name="histories",
     summary="the obstacle course: intermediate events against the goal with longer histories (SSET, Section 5.6, Figure 10)",
-    variants=(
-      method("uniform", "Uniform ER"),
-      method("sset", "all events, τ = 50"),
-      *(Variant(f"done_{history}", f"goal, τ = {history}", _goal_with(history)) for history in (1, 50, 100, 200)),
+    methods=(
+      known_method("uniform", "Uniform ER"),
+      known_method("sset", "all events, τ = 50"),
+      *(Method(f"done_{history}", f"goal, τ = {history}", _goal_with(history)) for history in (1, 50, 100, 200)),
     ),
     band="bootstrap",
   )
@@ -91,12 +91,12 @@ def get_weights() -> Experiment:
     get_experiment(),
     name="weights",
     summary="the obstacle course: shares of the event tables (SSET, Section 5.6)",
-    variants=(
-      method("uniform", "Uniform ER"),
-      Variant("hand_set", "hand-set (Table 1)", _with_shares(obstacle_course.PROBABILITIES)),
-      Variant("equal", "equal", _with_shares(equal)),
-      Variant("door", "door .4", _with_shares(_mostly("at_door"))),
-      Variant("done", "goal .4", _with_shares(_mostly("done"))),
+    methods=(
+      known_method("uniform", "Uniform ER"),
+      Method("hand_set", "hand-set (Table 1)", _with_shares(obstacle_course.PROBABILITIES)),
+      Method("equal", "equal", _with_shares(equal)),
+      Method("door", "door .4", _with_shares(_mostly("at_door"))),
+      Method("done", "goal .4", _with_shares(_mostly("done"))),
     ),
     band="bootstrap",
   )

@@ -1,4 +1,4 @@
-"""The picture of an experiment: its panels, with a curve and a band for every variant."""
+"""The picture of an experiment: its panels, with a curve and a band for every method."""
 
 import itertools
 import math
@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 from experiments import statistics
-from experiments.definition import Experiment, Panel, Variant
+from experiments.definition import Experiment, Method, Panel
 from experiments.jobs import RunResult
 
 # Okabe and Ito's palette without its yellow, which is too light for a line: told apart with every kind of colour vision.
@@ -23,7 +23,7 @@ _COLUMNS = 2
 
 def draw(
   experiment: Experiment,
-  variants: Sequence[Variant],
+  methods: Sequence[Method],
   results: Mapping[str, Sequence[RunResult]],
   path: pathlib.Path,
 ) -> None:
@@ -31,18 +31,18 @@ def draw(
 
   Args:
     experiment: whose panels are drawn.
-    variants: in the order of the legend.
-    results: variant -> its runs; one without runs is left out.
+    methods: in the order of the legend.
+    results: method -> its runs; one without runs is left out.
     path: of the picture.
   """
-  shown = [variant for variant in variants if results.get(variant.name)]
+  shown = [method for method in methods if results.get(method.name)]
   columns = min(_COLUMNS, len(experiment.panels))
   rows = math.ceil(len(experiment.panels) / columns)
   figure = Figure(figsize=(4.8 * columns, 3.4 * rows + 0.9), dpi=150, layout="constrained")
   grid = figure.subplots(rows, columns, squeeze=False).ravel()
-  styles = styles_of([variant.name for variant in shown])
+  styles = styles_of([method.name for method in shown])
   for axes, panel in zip(grid, experiment.panels, strict=False):
-    drawn = [variant for variant in shown if not panel.variants or variant.name in panel.variants]
+    drawn = [method for method in shown if not panel.methods or method.name in panel.methods]
     _draw_panel(axes, experiment, panel, drawn, results, styles)
   for axes in grid[len(experiment.panels) :]:
     axes.set_visible(False)
@@ -53,7 +53,7 @@ def draw(
 
 
 def styles_of(names: Sequence[str]) -> dict[str, tuple[str, str]]:
-  """Colour and dashes of every variant, the paper's methods' own, and what they leave for the others."""
+  """Colour and dashes of every method, the paper's methods' own, and what they leave for the others."""
   free = [colour for colour in _COLOURS if colour not in {_METHODS.get(name) for name in names}]
   others = itertools.cycle(
     (colour, dashes) for dashes in _DASHES for colour in (free if dashes == _DASHES[0] else _COLOURS)
@@ -74,15 +74,15 @@ def _draw_panel(
   axes: Axes,
   experiment: Experiment,
   panel: Panel,
-  variants: Sequence[Variant],
+  methods: Sequence[Method],
   results: Mapping[str, Sequence[RunResult]],
   styles: Mapping[str, tuple[str, str]],
 ) -> None:
-  for variant in variants:
-    drawn = statistics.curve(results[variant.name], panel.curve, experiment.band)
-    colour, dashes = styles[variant.name]
+  for method in methods:
+    drawn = statistics.curve(results[method.name], panel.curve, experiment.band)
+    colour, dashes = styles[method.name]
     marker = "o" if len(drawn.mean) == 1 else ""
-    axes.plot(drawn.gradient_steps, drawn.mean, dashes, color=colour, label=variant.label, linewidth=1.6, marker=marker)
+    axes.plot(drawn.gradient_steps, drawn.mean, dashes, color=colour, label=method.label, linewidth=1.6, marker=marker)
     axes.fill_between(drawn.gradient_steps, drawn.low, drawn.high, color=colour, alpha=0.2, linewidth=0)
   axes.set_xlabel("gradient steps")
   axes.set_ylabel(panel.label)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from actors.evaluator import PlayedEpisode, make_evaluated_policy, play_episode
+from actors.evaluator import PlayedEpisode, make_evaluated_behaviour, play_episode
 from configs import RunConfig, UserError
 from configs.seeding import derive_seed
 from environments import ThreeRooms, make, make_environment_spec, make_event_environment
@@ -75,9 +75,9 @@ def _played(config: RunConfig, **arguments: Any) -> Callable[[np.ndarray], list[
     seed = derive_seed(config.seed, "probe")
     environment = make_event_environment(changed, seed=seed)
     snapshot = PolicySnapshot(version=0, learner_steps=0, weights=weights)
-    policy = make_evaluated_policy(config, environment, snapshot, np.random.default_rng(seed))
+    behaviour = make_evaluated_behaviour(config, environment, snapshot, np.random.default_rng(seed))
     try:
-      return [play_episode(environment, policy) for _ in range(_EPISODES)]
+      return [play_episode(environment, behaviour) for _ in range(_EPISODES)]
     finally:
       environment.close()
 

@@ -4,7 +4,7 @@ import dataclasses
 
 from configs import CagradConfig, RunConfig
 from configs.presets import randomised_skills
-from experiments.definition import Change, Experiment, Panel, Threshold, Variant, evaluated_every, method
+from experiments.definition import Change, Experiment, Method, Panel, Threshold, evaluated_every, known_method
 from experiments.obstacle_course import BUDGETS, EVALUATION_PERIOD, TRAINING
 
 _COEFFICIENTS = (0.2, 0.5, 0.8)
@@ -16,7 +16,7 @@ def get_experiment() -> Experiment:
     name="randomised_skills",
     summary="lava, a gap or a door in each episode: return in each skill (SSET, Section 5.4, Figure 5)",
     config=evaluated_every(randomised_skills.get_config(), EVALUATION_PERIOD),
-    variants=(method("uniform", "Uniform ER"), method("per", "PER"), method("sset", "SSET")),
+    methods=(known_method("uniform", "Uniform ER"), known_method("per", "PER"), known_method("sset", "SSET")),
     budgets=BUDGETS,
     panels=(
       Panel("lava_return", "return, lava"),
@@ -41,11 +41,11 @@ def get_cagrad() -> Experiment:
     get_experiment(),
     name="cagrad",
     summary="the randomised skills with conflict-averse gradients (SSET, Section 5.7)",
-    variants=(
-      method("uniform", "Uniform ER"),
-      method("sset", "SSET, c = 0"),
-      *(Variant(f"c_{round(100 * c)}", f"SSET, c = {c:g}", _with_cagrad(CagradConfig(c))) for c in _COEFFICIENTS),
-      Variant("c_80_to_0", "SSET, c from .8 to 0 in 32,000 updates", _with_cagrad(CagradConfig(0.8, 0.0, 32_000))),
+    methods=(
+      known_method("uniform", "Uniform ER"),
+      known_method("sset", "SSET, c = 0"),
+      *(Method(f"c_{round(100 * c)}", f"SSET, c = {c:g}", _with_cagrad(CagradConfig(c))) for c in _COEFFICIENTS),
+      Method("c_80_to_0", "SSET, c from .8 to 0 in 32,000 updates", _with_cagrad(CagradConfig(0.8, 0.0, 32_000))),
     ),
     panels=(Panel("eval_return", "return (ε = .05)"), Panel("door_return", "return, open-door"), TRAINING),
     thresholds=(

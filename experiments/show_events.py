@@ -2,8 +2,6 @@
 
 import dataclasses
 import pathlib
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from acme import specs
@@ -11,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from actors.evaluator import with_random_actions
-from actors.policies import epsilon_at, random_action
+from actors.behaviour import Behaviour
+from actors.engine import choose_actions
 from configs import RunConfig, UserError, to_json
 from configs.seeding import derive_seed
 from environments import EventEnvironment, make_environment_spec, make_event_environment
@@ -28,8 +26,6 @@ _LEGEND = (
   "steps back: what a history needs to reach an earlier event or the episode's start; drawn: times as often as without event "
   "tables."
 )
-
-Policy = Callable[[np.ndarray], Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,14 +97,15 @@ def collect(roll_out: RollOut) -> list[EpisodeTrace]:
     raise UserError(f"The config {config.name!r} has no events: add some, see docs/events.md.")
   environment = make_event_environment(config, seed=derive_seed(roll_out.seed, "events"))
   try:
-    policy = _make_policy(roll_out, environment)
+    behaviour = _make_behaviour(roll_out, environment)
     traces: list[EpisodeTrace] = []
     masks: list[int] = []
     timestep = environment.reset()
     for _ in range(roll_out.steps):
       if timestep.last():
         timestep = environment.reset()
-      timestep = environment.step(policy(timestep.observation))
+      (choice,) = choose_actions([behaviour], [timestep.observation])
+      timestep = environment.step(choice.action)
       masks.append(timestep.events)
       if timestep.last():
         traces.append(EpisodeTrace(masks))
@@ -118,25 +115,27 @@ def collect(roll_out: RollOut) -> list[EpisodeTrace]:
     environment.close()
 
 
-def _make_policy(roll_out: RollOut, environment: EventEnvironment) -> Policy:
+def _make_behaviour(roll_out: RollOut, environment: EventEnvironment) -> Behaviour:
   rng = np.random.default_rng(derive_seed(roll_out.seed, "actions"))
   spec = environment.action_spec()
-
-  def act_randomly(observation: np.ndarray) -> Any:
-    del observation
-    if np.isfinite(spec.minimum).all() and np.isfinite(spec.maximum).all():
-      return random_action(spec, rng)
-    # gymnasium draws from unbounded spaces too, whose own actions those of the spec are.
-    return np.asarray(environment.gym_env.action_space.sample(), spec.dtype)
-
   if roll_out.snapshot is None:
-    return act_randomly
+    bounded = np.isfinite(spec.minimum).all() and np.isfinite(spec.maximum).all()
+    return Behaviour(spec, rng) if bounded else _SpaceSamples(spec, rng, environment=environment)
   snapshot, learned = roll_out.snapshot
   _check_fits(environment, learned)
   policy = make_acting_policy(learned, make_environment_spec(environment), snapshot.weights)
-  return with_random_actions(
-    lambda observation: policy.explore(observation[None], rng)[0], spec, _epsilon(roll_out), rng
-  )
+  return Behaviour(spec, rng, policy, snapshot.version, _epsilon(roll_out))
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class _SpaceSamples(Behaviour):
+  """Random actions where the spec has no finite bounds: gymnasium samples from unbounded spaces too."""
+
+  environment: EventEnvironment
+
+  def random_action(self) -> np.ndarray:
+    # Unbounded actions are the environment's own: only bounded ones are mapped.
+    return np.asarray(self.environment.gym_env.action_space.sample(), self.actions.dtype)
 
 
 def _epsilon(roll_out: RollOut) -> float:
@@ -145,7 +144,11 @@ def _epsilon(roll_out: RollOut) -> float:
   if roll_out.epsilon is not None:
     return roll_out.epsilon
   snapshot, learned = roll_out.snapshot
-  return epsilon_at(dataclasses.replace(learned, actor=roll_out.config.actor), 0, snapshot.learner_steps)
+  # The config's own exploration, where it is of the algorithm that learned the policy.
+  algorithm = roll_out.config.learner.algorithm
+  if not isinstance(algorithm, type(learned.learner.algorithm)):
+    algorithm = learned.learner.algorithm
+  return algorithm.epsilon_at(0, snapshot.learner_steps)
 
 
 def _check_fits(environment: EventEnvironment, learned: RunConfig) -> None:

@@ -47,7 +47,7 @@ class Estimate:
 
 @dataclasses.dataclass(frozen=True)
 class Curve:
-  """One variant's curve over all of its seeds.
+  """One method's curve over all of its seeds.
 
   Attributes:
     gradient_steps: [points], of the evaluations that every seed has.
@@ -66,20 +66,20 @@ class Curve:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-  """One variant's steps to a threshold, and how they compare with the reference's.
+  """One method's steps to a threshold, and how they compare with the reference's.
 
   A run that did not reach the threshold counts with its budget, the least that it would have taken: such a mean is a lower
   bound, and two such runs are a tie.
 
   Attributes:
-    method: the variant's name.
+    method: the method's name.
     runs: seeds.
     reached: seeds that reached the threshold.
     mean: gradient steps to it.
     std: over seeds, with n - 1; NaN for one seed.
     interquartile_mean: of the steps, without the lowest and the highest quarter of the seeds.
-    difference: of the means, variant less reference; None for the reference itself and where there is none.
-    improvement: probability that a run of the variant takes fewer steps than one of the reference, ties counting one half;
+    difference: of the means, method less reference; None for the reference itself and where there is none.
+    improvement: probability that a run of the method takes fewer steps than one of the reference, ties counting one half;
       None likewise.
   """
 
@@ -111,7 +111,7 @@ def mean_of(values: Sequence[float]) -> Estimate:
 
 
 def curve(results: Sequence[RunResult], column: str, band: Band) -> Curve:
-  """One variant's curve: the mean over its seeds, and a band around it.
+  """One method's curve: the mean over its seeds, and a band around it.
 
   Args:
     results: of its seeds, at least one.
@@ -127,13 +127,13 @@ def curve(results: Sequence[RunResult], column: str, band: Band) -> Curve:
 
 
 def compare(steps: Sequence[float], reference: Sequence[float] | None, budget: int, method: str = "") -> Comparison:
-  """One variant's steps to a threshold against the reference's.
+  """One method's steps to a threshold against the reference's.
 
   Args:
     steps: of every seed; infinity where the threshold was not reached.
     reference: of every seed of the reference; None for the reference itself.
     budget: gradient steps of a run.
-    method: the variant's name.
+    method: the method's name.
   """
   ours = np.minimum(np.asarray(steps, np.float64), budget)
   theirs = None if reference is None else np.minimum(np.asarray(reference, np.float64), budget)

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 
 from experiments import statistics
 from experiments.curves import Results
-from experiments.definition import Budget, Experiment, Threshold, Variant
+from experiments.definition import Budget, Experiment, Method, Threshold
 from experiments.statistics import Comparison, Estimate
 
 
 def compare_all(experiment: Experiment, threshold: Threshold, results: Results, budget: Budget) -> list[Comparison]:
-  """Every variant that has runs, against the reference where that has some."""
+  """Every method that has runs, against the reference where that has some."""
   steps = {method: [statistics.steps_to(run, threshold) for run in runs] for method, runs in results.items() if runs}
   reference = steps.get(experiment.reference)
   return [
@@ -20,10 +20,10 @@ def compare_all(experiment: Experiment, threshold: Threshold, results: Results, 
 
 
 def summary_markdown(
-  experiment: Experiment, variants: Sequence[Variant], results: Results, budget: Budget, command: str
+  experiment: Experiment, methods: Sequence[Method], results: Results, budget: Budget, command: str
 ) -> str:
   """The tables of all thresholds and of the last quarter of the budget, and what their columns are."""
-  labels = {variant.name: variant.label for variant in variants}
+  labels = {method.name: method.label for method in methods}
   lines = [f"# {experiment.name}", "", f"{experiment.summary[0].upper()}{experiment.summary[1:]}.", ""]
   lines += [f"    {command}", ""]
   for threshold in experiment.thresholds:

@@ -13,7 +13,7 @@ def get_experiment() -> Experiment:
     name="three_rooms",
     summary="three rooms in a row: learned values and return (SSET, Section 5.1, Figure 2)",
     config=evaluated_every(three_rooms.get_config(), 320),
-    variants=papers_methods(),
+    methods=papers_methods(),
     budgets={
       "paper": Budget(gradient_steps=19_200, seeds=30),
       "quick": Budget(gradient_steps=4_800, seeds=4, change=_in_small_rooms),

@@ -4,7 +4,7 @@ import dataclasses
 
 from configs import RunConfig
 from configs.presets import two_rooms
-from experiments.definition import Budget, Experiment, Panel, Threshold, evaluated_every, method
+from experiments.definition import Budget, Experiment, Panel, Threshold, evaluated_every, known_method
 
 # (x, y) of the one gap in the default world.
 GAP = (6, 1)
@@ -16,11 +16,11 @@ def get_experiment() -> Experiment:
     name="two_rooms",
     summary="two rooms: event tables against shaped rewards, and both (SSET, Section 5.2, Figure 3)",
     config=with_gap_potential(evaluated_every(two_rooms.get_config(default_probability=0.7), 320)),
-    variants=(
-      method("uniform", "Uniform ER"),
-      method("pbs", "Uniform ER + shaping"),
-      method("sset", "SSET"),
-      method("sset_pbs", "SSET + shaping"),
+    methods=(
+      known_method("uniform", "Uniform ER"),
+      known_method("pbs", "Uniform ER + shaping"),
+      known_method("sset", "SSET"),
+      known_method("sset_pbs", "SSET + shaping"),
     ),
     budgets={
       "paper": Budget(gradient_steps=9_600, seeds=30),

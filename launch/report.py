@@ -178,7 +178,7 @@ def _advice(status: RunStatus, run_dir: pathlib.Path, inline: bool) -> list[str]
   # The first table holds every transition; the others are the events'.
   advice = [
     f"Event table {table.name!r} is empty: its event never happened, so check its condition, or let the actors explore "
-    "more (--config.actor.epsilon)."
+    "more (--config.learner.algorithm.epsilon)."
     for table in status.tables[1:]
     if table.size == 0
   ]

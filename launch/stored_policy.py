@@ -5,7 +5,7 @@ import pathlib
 import numpy as np
 import tensorflow as tf
 
-from actors.evaluator import PlayedEpisode, make_evaluated_policy, make_greedy_policy, play_episode
+from actors.evaluator import PlayedEpisode, make_evaluated_behaviour, make_greedy_behaviour, play_episode
 from configs import RunConfig, UserError
 from configs.seeding import derive_seed
 from environments import make_event_environment
@@ -47,8 +47,8 @@ def play_policy(config: RunConfig, snapshot: PolicySnapshot, episodes: int) -> l
   seed = derive_seed(config.seed, "evaluator")
   environment = make_event_environment(config, seed=seed)
   try:
-    policy = make_evaluated_policy(config, environment, snapshot, np.random.default_rng(seed))
-    return [play_episode(environment, policy) for _ in range(episodes)]
+    behaviour = make_evaluated_behaviour(config, environment, snapshot, np.random.default_rng(seed))
+    return [play_episode(environment, behaviour) for _ in range(episodes)]
   finally:
     environment.close()
 
@@ -61,7 +61,7 @@ def record_episode(config: RunConfig, snapshot: PolicySnapshot) -> PlayedEpisode
   """
   environment = make_event_environment(config, seed=derive_seed(config.seed, "evaluator"), render=True)
   try:
-    episode = play_episode(environment, make_greedy_policy(config, environment, snapshot), record=True)
+    episode = play_episode(environment, make_greedy_behaviour(config, environment, snapshot), record=True)
   finally:
     environment.close()
   if any(frame is None or getattr(frame, "ndim", 0) != 3 for frame in episode.frames):

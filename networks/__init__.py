@@ -1,6 +1,6 @@
 """Sonnet modules that both actors and learner build."""
 
-from networks.acting import ActingPolicy, ActingQNetwork
+from networks.acting import NO_EXTRAS, ActingPolicy, ActingQNetwork, Array, Extras
 from networks.factory import (
   PolicyModule,
   make_acting_policy,
@@ -17,9 +17,12 @@ from networks.q_network import QNetwork
 from networks.weights import assign_weights, flatten_weights
 
 __all__ = [
+  "NO_EXTRAS",
   "ActingPolicy",
   "ActingQNetwork",
+  "Array",
   "DeterministicPolicy",
+  "Extras",
   "GaussianPolicy",
   "Normalization",
   "PolicyModule",

@@ -5,7 +5,7 @@ switches; these few matrix products do not.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +18,9 @@ from networks.weights import Floats, split_vector
 
 Shape = tuple[int, ...]
 Array = npt.NDArray[Any]
+# What a row must hold of the behaviour that chose its action: name of an extra row field -> values, [B, ...] for a batch.
+Extras = Mapping[str, Array]
+NO_EXTRAS: Extras = {}
 
 _ZERO = np.zeros((), np.float32)
 
@@ -25,8 +28,13 @@ _ZERO = np.zeros((), np.float32)
 class ActingPolicy(Protocol):
   """What a policy does with observations [B, ...]."""
 
-  def explore(self, observations: Array, rng: np.random.Generator) -> Array:
-    """Actions [B, ...] with the noise of training, where the algorithm's policy has some of its own."""
+  def explore(self, observations: Array, rng: np.random.Generator) -> tuple[Array, Extras]:
+    """Actions [B, ...] with the noise of training, if the policy has noise of its own, and their extras.
+
+    The extras are the behaviour's part of a row, such as the mean and deviation that an action was drawn from: a value for
+    every field that the algorithm adds to rows, `NO_EXTRAS` if it adds none. A random action has no extras, so an algorithm
+    that adds fields cannot have random steps.
+    """
     ...
 
   def best(self, observations: Array) -> Array:
@@ -37,20 +45,21 @@ class ActingPolicy(Protocol):
 class ActingQNetwork:
   """`QNetwork`'s forward pass, and its greedy policy."""
 
-  def __init__(self, inputs: int, num_actions: int, network: NetworkConfig, vector: Floats):
+  def __init__(self, inputs: int, num_actions: int, network: NetworkConfig, dueling: bool, vector: Floats):
     """Takes the weights that `flatten_weights` made.
 
     Args:
       inputs: numbers in one observation.
       num_actions: A.
-      network: its hidden layers, and what else is said of it.
+      network: its hidden layers, and whether observations are normalised.
+      dueling: whether it has two streams.
       vector: float32 [P].
 
     Raises:
       UserError: the vector has another length than such a network's weights.
     """
-    self._dueling = network.dueling
-    if not network.dueling:
+    self._dueling = dueling
+    if not dueling:
       (self._values,), self._features = _split(vector, [(inputs, *network.hidden_sizes, num_actions)], inputs, network)
       return
     *shared, last = (inputs, *network.hidden_sizes)
@@ -71,10 +80,10 @@ class ActingQNetwork:
     """The actions with the largest values: int32 [B]."""
     return self.values(observations).argmax(axis=-1).astype(np.int32)
 
-  def explore(self, observations: Array, rng: np.random.Generator) -> Array:
-    """The same: it is the actor who takes random actions now and then."""
+  def explore(self, observations: Array, rng: np.random.Generator) -> tuple[Array, Extras]:
+    """The same actions: the actor mixes in the random ones."""
     del rng
-    return self.best(observations)
+    return self.best(observations), NO_EXTRAS
 
 
 class ActingGaussianPolicy:
@@ -95,12 +104,12 @@ class ActingGaussianPolicy:
     """The actions of the means: float32 [B, A]."""
     return np.tanh(self._mlp(self._features(observations))[:, : self._num_dimensions])
 
-  def explore(self, observations: Array, rng: np.random.Generator) -> Array:
+  def explore(self, observations: Array, rng: np.random.Generator) -> tuple[Array, Extras]:
     """Actions drawn from the policy: float32 [B, A]."""
     outputs = self._mlp(self._features(observations))
     mean, log_std = outputs[:, : self._num_dimensions], outputs[:, self._num_dimensions :]
     std = np.exp(_clip(log_std, *LOG_STD_RANGE))
-    return np.tanh(mean + std * rng.standard_normal(mean.shape, np.float32))
+    return np.tanh(mean + std * rng.standard_normal(mean.shape, np.float32)), NO_EXTRAS
 
 
 class ActingDeterministicPolicy:
@@ -126,11 +135,11 @@ class ActingDeterministicPolicy:
     """The policy's actions: float32 [B, A]."""
     return np.tanh(self._mlp(self._features(observations)))
 
-  def explore(self, observations: Array, rng: np.random.Generator) -> Array:
+  def explore(self, observations: Array, rng: np.random.Generator) -> tuple[Array, Extras]:
     """The policy's actions with noise, cut off at -1 and 1: float32 [B, A]."""
     actions = self.best(observations)
     actions += self._noise * rng.standard_normal(actions.shape, np.float32)
-    return _clip(actions, -1.0, 1.0)
+    return _clip(actions, -1.0, 1.0), NO_EXTRAS
 
 
 def _clip(values: Floats, low: float, high: float) -> Floats:

@@ -1,6 +1,9 @@
 """The policy of a run: as a Sonnet module for the learner, in numpy for those who act."""
 
+import dataclasses
 import math
+from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 from acme import specs
@@ -11,6 +14,8 @@ from networks.layers import StackedMlp
 from networks.policy_networks import DeterministicPolicy, GaussianPolicy
 from networks.q_network import QNetwork
 from networks.weights import Floats
+
+T = TypeVar("T")
 
 PolicyModule = QNetwork | GaussianPolicy | DeterministicPolicy
 
@@ -26,29 +31,28 @@ def make_policy(config: RunConfig, spec: specs.EnvironmentSpec, seed: int | None
   Raises:
     UserError: the algorithm cannot act in such an environment.
   """
-  if config.learner.algorithm == "ddqn":
-    return make_q_network(config, spec, seed)
-  if config.learner.algorithm == "td3":
-    return make_deterministic_policy(config, spec, seed)
-  return make_gaussian_policy(config, spec, seed)
+  return _FAMILIES[config.learner.algorithm.POLICY].module(config, spec, seed)
 
 
 def make_q_network(config: RunConfig, spec: specs.EnvironmentSpec, seed: int | None = None) -> QNetwork:
-  """Double DQN's network; arguments and errors are those of `make_policy`."""
+  """A network of values; arguments and errors are those of `make_policy`."""
   inputs, actions = _sizes(config, spec)
-  return QNetwork(inputs, actions, config.network, _or_random(seed), config.learner.mixed_precision)
+  return QNetwork(
+    inputs, actions, config.network, _or_random(seed), config.learner.mixed_precision, _own(config, "dueling", False)
+  )
 
 
 def make_gaussian_policy(config: RunConfig, spec: specs.EnvironmentSpec, seed: int | None = None) -> GaussianPolicy:
-  """SAC's and QR-SAC's network; arguments and errors are those of `make_policy`."""
+  """A Gaussian policy; arguments and errors are those of `make_policy`."""
   inputs, dimensions = _sizes(config, spec)
-  return GaussianPolicy(inputs, dimensions, config.network, _or_random(seed), config.learner.mixed_precision)
+  dropout = _own(config, "policy_dropout", 0.0)
+  return GaussianPolicy(inputs, dimensions, config.network, _or_random(seed), config.learner.mixed_precision, dropout)
 
 
 def make_deterministic_policy(
   config: RunConfig, spec: specs.EnvironmentSpec, seed: int | None = None
 ) -> DeterministicPolicy:
-  """TD3's network; arguments and errors are those of `make_policy`."""
+  """A deterministic policy; arguments and errors are those of `make_policy`."""
   inputs, dimensions = _sizes(config, spec)
   return DeterministicPolicy(inputs, dimensions, config.network, _or_random(seed), config.learner.mixed_precision)
 
@@ -59,22 +63,48 @@ def make_acting_policy(config: RunConfig, spec: specs.EnvironmentSpec, vector: F
   Raises:
     UserError: the algorithm cannot act in such an environment, or the weights are of another network.
   """
-  if config.learner.algorithm == "ddqn":
-    return make_acting_q_network(config, spec, vector)
-  inputs, dimensions = _sizes(config, spec)
-  if config.learner.algorithm == "td3":
-    return ActingDeterministicPolicy(inputs, dimensions, config.network, config.actor.action_noise, vector)
-  return ActingGaussianPolicy(inputs, dimensions, config.network, vector)
+  return _FAMILIES[config.learner.algorithm.POLICY].acting(config, spec, vector)
 
 
 def make_acting_q_network(config: RunConfig, spec: specs.EnvironmentSpec, vector: Floats) -> ActingQNetwork:
-  """The values that weights of double DQN, float32 [P], give.
+  """The values that weights of `make_q_network`'s network, float32 [P], give.
 
   Raises:
     UserError: the actions are not discrete, or the weights are of another network.
   """
   inputs, actions = _sizes(config, spec)
-  return ActingQNetwork(inputs, actions, config.network, vector)
+  return ActingQNetwork(inputs, actions, config.network, _own(config, "dueling", False), vector)
+
+
+def _make_acting_gaussian_policy(
+  config: RunConfig, spec: specs.EnvironmentSpec, vector: Floats
+) -> ActingGaussianPolicy:
+  inputs, dimensions = _sizes(config, spec)
+  return ActingGaussianPolicy(inputs, dimensions, config.network, vector)
+
+
+def _make_acting_deterministic_policy(
+  config: RunConfig, spec: specs.EnvironmentSpec, vector: Floats
+) -> ActingDeterministicPolicy:
+  inputs, dimensions = _sizes(config, spec)
+  noise = _own(config, "action_noise", 0.0)
+  return ActingDeterministicPolicy(inputs, dimensions, config.network, noise, vector)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Family:
+  """A kind of policy: its module for the learner, and the same in numpy for those who act."""
+
+  module: Callable[[RunConfig, specs.EnvironmentSpec, int | None], PolicyModule]
+  acting: Callable[[RunConfig, specs.EnvironmentSpec, Floats], ActingPolicy]
+
+
+# By what an algorithm's config says that it publishes.
+_FAMILIES = {
+  "values": _Family(make_q_network, make_acting_q_network),
+  "gaussian": _Family(make_gaussian_policy, _make_acting_gaussian_policy),
+  "deterministic": _Family(make_deterministic_policy, _make_acting_deterministic_policy),
+}
 
 
 def make_critics(config: RunConfig, spec: specs.EnvironmentSpec, outputs: int, seed: int) -> StackedMlp:
@@ -98,26 +128,32 @@ def _or_random(seed: int | None) -> int:
   return int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
 
 
+def _own(config: RunConfig, field: str, otherwise: T) -> T:
+  """A field of the algorithm's own config; `otherwise` where it has none of this name."""
+  value: T = getattr(config.learner.algorithm, field, otherwise)
+  return value
+
+
 def _sizes(config: RunConfig, spec: specs.EnvironmentSpec) -> tuple[int, int]:
   """Numbers in an observation; actions, or dimensions of an action."""
   actions, algorithm = spec.actions, config.learner.algorithm
   inputs = math.prod(spec.observations.shape)
   if isinstance(actions, specs.DiscreteArray):
-    if algorithm != "ddqn":
+    if algorithm.ACTIONS != "discrete":
       raise UserError(
-        f"The environment has {actions.num_values} discrete actions, and {algorithm} chooses continuous ones: use an environment "
-        "with a Box of actions, or learner.algorithm 'ddqn'."
+        f"The environment has {actions.num_values} discrete actions, and {algorithm.NAME} chooses continuous ones: use an "
+        "environment with a Box of actions, or learner.algorithm 'ddqn'."
       )
     return inputs, int(actions.num_values)
-  if algorithm == "ddqn":
+  if algorithm.ACTIONS != "continuous":
     raise UserError(
-      f"The environment's actions are continuous (shape {actions.shape}, {actions.dtype}), and DDQN chooses among "
+      f"The environment's actions are continuous (shape {actions.shape}, {actions.dtype}), and {algorithm.NAME} chooses among "
       "discrete ones: use an environment with a Discrete action space, or learner.algorithm 'sac'."
     )
   if len(actions.shape) != 1 or not (np.all(actions.minimum == -1) and np.all(actions.maximum == 1)):
     raise UserError(
       f"The environment's actions have the shape {actions.shape} and bounds from {actions.minimum.min()} to "
-      f"{actions.maximum.max()}, and {algorithm} chooses vectors of numbers between finite bounds: wrap the environment so that "
-      "its actions are."
+      f"{actions.maximum.max()}, and {algorithm.NAME} chooses vectors of numbers between finite bounds: wrap the environment so "
+      "that its actions are."
     )
   return inputs, int(actions.shape[0])

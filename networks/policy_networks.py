@@ -19,20 +19,29 @@ class GaussianPolicy(snt.Module):
     features: of its observations.
   """
 
-  def __init__(self, inputs: int, num_dimensions: int, network: NetworkConfig, seed: int, mixed_precision: bool):
+  def __init__(
+    self,
+    inputs: int,
+    num_dimensions: int,
+    network: NetworkConfig,
+    seed: int,
+    mixed_precision: bool,
+    dropout: float = 0.0,
+  ):
     """Makes the layers, with their variables.
 
     Args:
       inputs: numbers in one observation.
       num_dimensions: A.
-      network: its hidden layers, their dropout, and whether observations are normalised.
+      network: its hidden layers, and whether observations are normalised.
       seed: of the initial weights.
       mixed_precision: whether hidden layers are computed in float16.
+      dropout: share of the units of its hidden layers that are left out in training.
     """
     super().__init__("gaussian_policy")
     self.features = Features(inputs, network.normalize_observations)
     sizes = (inputs, *network.hidden_sizes, 2 * num_dimensions)
-    self._mlp = Mlp(sizes, seed, network.policy_dropout, mixed_precision)
+    self._mlp = Mlp(sizes, seed, dropout, mixed_precision)
 
   def __call__(
     self, features: tf.Tensor, is_training: bool = False, trace: Trace | None = None

@@ -17,20 +17,23 @@ class QNetwork(snt.Module):
     features: of its observations.
   """
 
-  def __init__(self, inputs: int, num_actions: int, network: NetworkConfig, seed: int, mixed_precision: bool):
+  def __init__(
+    self, inputs: int, num_actions: int, network: NetworkConfig, seed: int, mixed_precision: bool, dueling: bool = False
+  ):
     """Makes the layers, with their variables.
 
     Args:
       inputs: numbers in one observation.
       num_actions: outputs.
-      network: its hidden layers, and what else is said of it.
+      network: its hidden layers, and whether observations are normalised.
       seed: of the initial weights; biases start at 0.
       mixed_precision: whether hidden layers are computed in float16.
+      dueling: whether it has two streams.
     """
     super().__init__("q_network")
     self.features = Features(inputs, network.normalize_observations)
-    self._dueling = network.dueling
-    if not network.dueling:
+    self._dueling = dueling
+    if not dueling:
       self._values = Mlp((inputs, *network.hidden_sizes, num_actions), seed, mixed_precision=mixed_precision)
       return
     *shared, last = (inputs, *network.hidden_sizes)

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
   from configs import ActorConfig as ActorConfig
   from configs import CagradConfig as CagradConfig
+  from configs import DdqnConfig as DdqnConfig
   from configs import EnvironmentConfig as EnvironmentConfig
   from configs import EvaluatorConfig as EvaluatorConfig
   from configs import EventSpec as EventSpec
   from configs import LearnerConfig as LearnerConfig
   from configs import NetworkConfig as NetworkConfig
   from configs import PriorityConfig as PriorityConfig
+  from configs import QrSacConfig as QrSacConfig
   from configs import ReplayConfig as ReplayConfig
   from configs import RunConfig as RunConfig
   from configs import SacConfig as SacConfig
@@ -41,6 +43,7 @@ _MODULES = {
   "ActorConfig": "configs",
   "And": "environments",
   "CagradConfig": "configs",
+  "DdqnConfig": "configs",
   "EnvironmentConfig": "configs",
   "EpisodeEnd": "environments",
   "EvaluatorConfig": "configs",
@@ -54,6 +57,7 @@ _MODULES = {
   "Or": "environments",
   "Outcome": "launch.finish",
   "PriorityConfig": "configs",
+  "QrSacConfig": "configs",
   "Region": "environments",
   "ReplayConfig": "configs",
   "Rising": "environments",

@@ -1,20 +1,23 @@
 """Servers, configs and rows for the tests of the rooms that talk to a replay server."""
 
 import contextlib
+import dataclasses
 import json
 import pathlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import dm_env
 import numpy as np
+import pytest
 from acme import specs
 
 from actors.adder import EventTableAdder, references_needed
 from actors.row_writer import RowWriter
-from configs import EventSpec, LearnerConfig, ReplayConfig, RunConfig, TableSpec, to_dict
+from configs import DdqnConfig, EventSpec, LearnerConfig, ReplayConfig, RunConfig, TableSpec, to_dict
+from configs.algorithms import ALGORITHMS
 from environments.timestep import EventTimeStep
 from replay_server.contract import layout
 from replay_server.contract.codec import RowCodec
@@ -69,6 +72,22 @@ def make_config(
       **changes,
     }
   )
+
+
+@dataclasses.dataclass(frozen=True)
+class _TellingConfig(DdqnConfig):
+  """An algorithm whose rows hold two numbers of the behaviour besides."""
+
+  NAME: ClassVar[str] = "telling"
+
+  def row_fields(self, action_shape: tuple[int, ...]) -> Mapping[str, tuple[str, tuple[int, ...]]]:
+    return {"behaviour": ("float32", (2,))}
+
+
+def with_behaviour(config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> RunConfig:
+  """The run with a field `behaviour`, float32 [2], in its rows."""
+  monkeypatch.setitem(ALGORITHMS, _TellingConfig.NAME, _TellingConfig)
+  return dataclasses.replace(config, learner=dataclasses.replace(config.learner, algorithm=_TellingConfig()))
 
 
 @contextlib.contextmanager

@@ -2,7 +2,8 @@
 
 import dataclasses
 
-from configs.learning import LearnerConfig, SacConfig
+from configs.algorithms import DdqnConfig, QrSacConfig, SacConfig, Td3Config
+from configs.learning import LearnerConfig
 from configs.run import (
   ActorConfig,
   EnvironmentConfig,
@@ -30,7 +31,7 @@ def get_pendulum_config() -> RunConfig:
     # The newest policy as often as there is one, as SAC and TD3 were published.
     actor=ActorConfig(workers=1, random_steps=500, policy_period_steps=32),
     learner=LearnerConfig(
-      algorithm="sac",
+      algorithm=SacConfig(),
       batch_size=128,
       learning_rate=1e-3,
       target_update_rate=0.005,
@@ -44,16 +45,15 @@ def get_pendulum_config() -> RunConfig:
 def get_pendulum_qr_sac_config() -> RunConfig:
   """The same with quantile critics."""
   sac = get_pendulum_config()
-  learner = dataclasses.replace(sac.learner, algorithm="qr_sac", sac=SacConfig(quantiles=16))
+  learner = dataclasses.replace(sac.learner, algorithm=QrSacConfig(quantiles=16))
   return dataclasses.replace(sac, name="pendulum_qr_sac", learner=learner)
 
 
 def get_pendulum_td3_config() -> RunConfig:
   """The same with TD3."""
   sac = get_pendulum_config()
-  return dataclasses.replace(
-    sac, name="pendulum_td3", learner=dataclasses.replace(sac.learner, algorithm="td3", sac=SacConfig())
-  )
+  learner = dataclasses.replace(sac.learner, algorithm=Td3Config())
+  return dataclasses.replace(sac, name="pendulum_td3", learner=learner)
 
 
 def get_cartpole_config() -> RunConfig:
@@ -67,9 +67,15 @@ def get_cartpole_config() -> RunConfig:
       default=TableSpec("default", probability=1.0, min_size=1_000),
       environment_steps_per_update=2,
     ),
-    network=NetworkConfig(hidden_sizes=(128, 128), dueling=True),
-    actor=ActorConfig(workers=1, random_steps=1_000, epsilon=1.0, final_epsilon=0.05, epsilon_decay_updates=5_000),
-    learner=LearnerConfig(batch_size=64, learning_rate=5e-4, target_update_rate=0.005, updates_per_block=16),
+    network=NetworkConfig(hidden_sizes=(128, 128)),
+    actor=ActorConfig(workers=1, random_steps=1_000),
+    learner=LearnerConfig(
+      algorithm=DdqnConfig(dueling=True, epsilon=1.0, final_epsilon=0.05, epsilon_decay_updates=5_000),
+      batch_size=64,
+      learning_rate=5e-4,
+      target_update_rate=0.005,
+      updates_per_block=16,
+    ),
     evaluator=EvaluatorConfig(episodes=10, period_updates=1_000, solved_return=475.0, solved_evaluations=2),
   )
 

@@ -2,7 +2,8 @@
 
 import dataclasses
 
-from configs.learning import LearnerConfig, SacConfig
+from configs.algorithms import DdqnConfig, QrSacConfig, SacConfig
+from configs.learning import LearnerConfig
 from configs.run import (
   ActorConfig,
   EnvironmentConfig,
@@ -15,6 +16,8 @@ from configs.specs import EventSpec, TableSpec
 
 # eta_i of Table 2, which also names the events.
 PROBABILITIES = {"land_between_flags": 0.1, "land_near_middle": 0.2}
+# Of Table 2 too.
+_TARGET_ENTROPY = -2.0
 
 
 def get_config() -> RunConfig:
@@ -37,8 +40,7 @@ def get_config() -> RunConfig:
     # The newest policy as often as there is one, as SAC was published: an episode can have 1,000 steps.
     actor=ActorConfig(workers=1, random_steps=1_000, policy_period_steps=64),
     learner=LearnerConfig(
-      algorithm="sac",
-      sac=SacConfig(target_entropy=-2.0),
+      algorithm=SacConfig(target_entropy=_TARGET_ENTROPY),
       batch_size=32,
       learning_rate=3e-4,
       target_update_rate=0.005,
@@ -53,9 +55,8 @@ def get_config() -> RunConfig:
 def get_qr_sac_config() -> RunConfig:
   """The same with quantile critics."""
   sac = get_config()
-  return dataclasses.replace(
-    sac, name="lunar_lander_qr_sac", learner=dataclasses.replace(sac.learner, algorithm="qr_sac")
-  )
+  learner = dataclasses.replace(sac.learner, algorithm=QrSacConfig(target_entropy=_TARGET_ENTROPY))
+  return dataclasses.replace(sac, name="lunar_lander_qr_sac", learner=learner)
 
 
 def get_discrete_config() -> RunConfig:
@@ -66,8 +67,11 @@ def get_discrete_config() -> RunConfig:
     name="lunar_lander",
     environment=EnvironmentConfig("LunarLander-v3"),
     replay=dataclasses.replace(sac.replay, environment_steps_per_update=4),
-    actor=dataclasses.replace(
-      sac.actor, policy_period_steps=None, epsilon=1.0, final_epsilon=0.05, epsilon_decay_updates=10_000
+    actor=dataclasses.replace(sac.actor, policy_period_steps=None),
+    learner=dataclasses.replace(
+      sac.learner,
+      algorithm=DdqnConfig(epsilon=1.0, final_epsilon=0.05, epsilon_decay_updates=10_000),
+      batch_size=64,
+      learning_rate=5e-4,
     ),
-    learner=dataclasses.replace(sac.learner, algorithm="ddqn", sac=SacConfig(), batch_size=64, learning_rate=5e-4),
   )

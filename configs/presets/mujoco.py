@@ -3,7 +3,8 @@
 import dataclasses
 from collections.abc import Callable, Mapping
 
-from configs.learning import LearnerConfig, SacConfig
+from configs.algorithms import QrSacConfig, SacConfig
+from configs.learning import LearnerConfig
 from configs.run import (
   ActorConfig,
   EnvironmentConfig,
@@ -60,7 +61,7 @@ def get_config(world: str, rewards: Mapping[float, float] | None = None) -> RunC
     actor=ActorConfig(workers=1, random_steps=5_000, policy_period_steps=64),
     # The target entropies of Table 2 are minus the dimensions of the action, which is the default.
     learner=LearnerConfig(
-      algorithm="sac",
+      algorithm=SacConfig(),
       batch_size=256,
       learning_rate=3e-4,
       target_update_rate=0.005,
@@ -78,15 +79,13 @@ def get_large_config() -> RunConfig:
   return dataclasses.replace(
     config,
     name="halfcheetah_large",
-    network=NetworkConfig(hidden_sizes=(2048,) * 4, policy_dropout=0.1),
+    network=NetworkConfig(hidden_sizes=(2048,) * 4),
     actor=dataclasses.replace(config.actor, policy_period_steps=1_000),
     learner=dataclasses.replace(
       config.learner,
-      algorithm="qr_sac",
-      sac=SacConfig(temperature=0.01, learn_temperature=False),
+      algorithm=QrSacConfig(policy_learning_rate=2.5e-5, policy_dropout=0.1, temperature=0.01, learn_temperature=False),
       batch_size=1024,
       learning_rate=5e-5,
-      policy_learning_rate=2.5e-5,
       discount=0.9896,
       updates_per_block=4,
       # A policy is some 50 MB.

@@ -4,7 +4,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Literal
 
-from configs.learning import LearnerConfig, Td3Config
+from configs.algorithms import SacConfig, Td3Config
+from configs.learning import LearnerConfig
 from configs.run import (
   ActorConfig,
   EnvironmentConfig,
@@ -63,8 +64,6 @@ def get_config(algorithm: Name, world: str) -> RunConfig:
   """One of `TUNED`, with the replay ratio, the L2 of the policy and the gradient's length that were best for uniform replay."""
   tuned = TUNED[algorithm][world]
   learner = LearnerConfig(
-    algorithm=algorithm,
-    policy_l2=tuned.policy_l2,
     max_gradient_norm=tuned.max_gradient_norm,
     target_update_rate=0.005,
     discount=0.99,
@@ -74,10 +73,12 @@ def get_config(algorithm: Name, world: str) -> RunConfig:
   )
   if algorithm == "sac":
     # The rate is that of policy, critics and temperature alike; first temperature and target entropy are the defaults.
-    learner = dataclasses.replace(learner, learning_rate=3e-3, batch_size=256)
+    sac = SacConfig(policy_l2=tuned.policy_l2)
+    learner = dataclasses.replace(learner, algorithm=sac, learning_rate=3e-3, batch_size=256)
   else:
     # Unlike in TD3's own paper, targets follow at every update (Table 5).
-    learner = dataclasses.replace(learner, learning_rate=5e-4, batch_size=100, td3=Td3Config(target_period=1))
+    td3 = Td3Config(policy_l2=tuned.policy_l2, target_period=1)
+    learner = dataclasses.replace(learner, algorithm=td3, learning_rate=5e-4, batch_size=100)
   return RunConfig(
     name=f"nmer_{algorithm}_{world.lower()}",
     environment_steps=200_000,

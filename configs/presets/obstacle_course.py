@@ -1,5 +1,6 @@
 """The paper's obstacle course (SSET, Section 5.4; parameters of Table 1)."""
 
+from configs.algorithms import DdqnConfig
 from configs.learning import LearnerConfig
 from configs.run import (
   ActorConfig,
@@ -38,8 +39,10 @@ def get_config() -> RunConfig:
     ),
     network=NetworkConfig(hidden_sizes=(256, 256)),
     # Random steps: not in the paper, as for the three rooms.
-    actor=ActorConfig(workers=2, random_steps=50_000, epsilon=0.3),
-    learner=LearnerConfig(batch_size=32, learning_rate=5e-4, discount=0.99, target_update_rate=0.01),
+    actor=ActorConfig(workers=2, random_steps=50_000),
+    learner=LearnerConfig(
+      algorithm=DdqnConfig(epsilon=0.3), batch_size=32, learning_rate=5e-4, discount=0.99, target_update_rate=0.01
+    ),
     # An episode differs from the next: ten of them tell more than one.
     evaluator=EvaluatorConfig(episodes=10, epsilon=0.05, solved_event="done", solved_evaluations=4),
   )

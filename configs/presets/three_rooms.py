@@ -1,5 +1,6 @@
 """The paper's three-room world (SSET, Section 5.1; parameters of Table 1)."""
 
+from configs.algorithms import DdqnConfig
 from configs.learning import LearnerConfig
 from configs.run import (
   ActorConfig,
@@ -32,7 +33,9 @@ def get_config() -> RunConfig:
     network=NetworkConfig(hidden_sizes=(256,)),
     # Not in the paper: a random policy reaches the goal in one of twenty episodes, an untrained epsilon-greedy one in hardly
     # any, and nothing is learned before.
-    actor=ActorConfig(workers=2, random_steps=20_000, epsilon=0.3),
-    learner=LearnerConfig(batch_size=32, learning_rate=1e-3, discount=0.99, target_update_rate=0.01),
+    actor=ActorConfig(workers=2, random_steps=20_000),
+    learner=LearnerConfig(
+      algorithm=DdqnConfig(epsilon=0.3), batch_size=32, learning_rate=1e-3, discount=0.99, target_update_rate=0.01
+    ),
     evaluator=EvaluatorConfig(solved_event="done", solved_evaluations=4),
   )

@@ -3,6 +3,7 @@
 Section 5.3 gives tau = 30 and eta_0 = 0.7. Table 1 has no column for this world: the rest is that of the three rooms.
 """
 
+from configs.algorithms import DdqnConfig
 from configs.errors import UserError, name_hint
 from configs.learning import LearnerConfig
 from configs.run import (
@@ -54,8 +55,10 @@ def get_config(events: str = "gap_goal", default_probability: float = 0.7) -> Ru
     ),
     network=NetworkConfig(hidden_sizes=(256,)),
     # Not in the paper: a random policy reaches the goal in one of seven episodes, an untrained epsilon-greedy one in fewer.
-    actor=ActorConfig(workers=2, random_steps=10_000, epsilon=0.3),
-    learner=LearnerConfig(batch_size=32, learning_rate=1e-3, discount=0.99, target_update_rate=0.01),
+    actor=ActorConfig(workers=2, random_steps=10_000),
+    learner=LearnerConfig(
+      algorithm=DdqnConfig(epsilon=0.3), batch_size=32, learning_rate=1e-3, discount=0.99, target_update_rate=0.01
+    ),
     # Not every set has the event that the goal was reached. An episode that reaches it returns at least this: one that
     # does not, -0.1 a step up to the time limit, does not.
     evaluator=EvaluatorConfig(solved_return=-0.1 * _TIME_LIMIT + 0.5, solved_evaluations=4),

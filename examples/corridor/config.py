@@ -2,6 +2,7 @@
 
 from slipstream import (
   ActorConfig,
+  DdqnConfig,
   EnvironmentConfig,
   EvaluatorConfig,
   EventSpec,
@@ -30,7 +31,7 @@ def get_config() -> RunConfig:
       environment_steps_per_update=4,
     ),
     network=NetworkConfig(hidden_sizes=(64,)),
-    actor=ActorConfig(workers=2, random_steps=500, epsilon=0.2),
-    learner=LearnerConfig(discount=0.95),
+    actor=ActorConfig(workers=2, random_steps=500),
+    learner=LearnerConfig(algorithm=DdqnConfig(epsilon=0.2), discount=0.95),
     evaluator=EvaluatorConfig(solved_event="at_door", solved_evaluations=3, period_updates=250),
   )

@@ -32,4 +32,4 @@ def make_algorithm(config: RunConfig, spec: specs.EnvironmentSpec, seed: int) ->
   Raises:
     UserError: the algorithm cannot act in such an environment.
   """
-  return ALGORITHMS[config.learner.algorithm](config, spec, seed)
+  return ALGORITHMS[config.learner.algorithm.NAME](config, spec, seed)

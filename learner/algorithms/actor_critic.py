@@ -4,6 +4,7 @@ import tensorflow as tf
 from acme import specs
 
 from configs import RunConfig
+from configs.algorithms import ActorCriticConfig
 from learner.algorithms.algorithm import Algorithm, follow
 from learner.algorithms.losses import l2
 from learner.gradients import Batch, GradientRule, Loss
@@ -44,11 +45,13 @@ class ActorCritic(Algorithm):
       UserError: the algorithm cannot act in such an environment.
     """
     super().__init__(config, policy)
-    learner = config.learner
+    learner, algorithm = config.learner, config.learner.algorithm
+    assert isinstance(algorithm, ActorCriticConfig)
+    self._policy_l2 = algorithm.policy_l2
     self.critics = make_critics(config, spec, critic_outputs, seed + 1)
     self.target_critics = make_critics(config, spec, critic_outputs, seed + 1)
     self.noise = tf.random.Generator.from_seed(seed)
-    self._policy_rate = learner.policy_learning_rate or learner.learning_rate
+    self._policy_rate = algorithm.policy_learning_rate or learner.learning_rate
     limits = learner.max_gradient_norm, learner.mixed_precision
     self._critics_optimizer = Optimizer(self.critics.trainable_variables, learner.learning_rate, *limits)
     self._policy_optimizer = Optimizer(policy.trainable_variables, self._policy_rate, *limits)
@@ -65,7 +68,7 @@ class ActorCritic(Algorithm):
 
   def _improve_policy(self, loss: LossFunction, batch: Batch, rule: GradientRule) -> Loss:
     """A step of the policy, with the L2 penalty of its weights where the config has one."""
-    optimizer, weight = self._policy_optimizer, self._learner.policy_l2
+    optimizer, weight = self._policy_optimizer, self._policy_l2
     return rule.minimise(optimizer, loss, batch, (lambda: l2(optimizer.parameters, weight)) if weight else None)
 
   def _follow_critics(self) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 from acme import specs
 
-from configs import RunConfig
+from configs import QrSacConfig, RunConfig, SacConfig
 from learner.algorithms.actor_critic import ActorCritic
 from learner.algorithms.algorithm import Metrics, Outputs
 from learner.algorithms.losses import lesser_distribution, quantile_huber, soft_value, td_errors
@@ -53,10 +53,12 @@ class _MaximumEntropy(ActorCritic, abc.ABC):
     """
     policy = make_gaussian_policy(config, spec, seed)  # Which refuses all but one row of actions.
     super().__init__(config, spec, seed, policy, critic_outputs)
-    self._sac = config.learner.sac
+    sac = config.learner.algorithm
+    assert isinstance(sac, SacConfig)
+    self._learns_temperature = sac.learn_temperature
     dimensions = int(spec.actions.shape[0])
-    self._target_entropy = -float(dimensions) if self._sac.target_entropy is None else self._sac.target_entropy
-    self.log_temperature = tf.Variable(float(np.log(self._sac.temperature)), name="log_temperature")
+    self._target_entropy = -float(dimensions) if sac.target_entropy is None else sac.target_entropy
+    self.log_temperature = tf.Variable(float(np.log(sac.temperature)), name="log_temperature")
     self._temperature_optimizer = Optimizer([self.log_temperature], self._policy_rate)
 
   def update(self, batch: Batch, rule: GradientRule) -> tuple[Metrics, Outputs]:
@@ -85,7 +87,7 @@ class _MaximumEntropy(ActorCritic, abc.ABC):
     row_losses, (outputs, td_error) = self._improve_critics(critics_loss, batch, rule)
     policy_losses, (log_probs,) = self._improve_policy(policy_loss, batch, rule)
     entropy = -tf.reduce_mean(log_probs)
-    if self._sac.learn_temperature:
+    if self._learns_temperature:
       self._temperature_optimizer.apply([entropy - self._target_entropy])
     self._follow_critics()
     metrics = {
@@ -149,13 +151,16 @@ class QrSac(_MaximumEntropy):
     Raises:
       UserError: the algorithm cannot act in such an environment.
     """
-    super().__init__(config, spec, seed, critic_outputs=config.learner.sac.quantiles)
+    qr_sac = config.learner.algorithm
+    assert isinstance(qr_sac, QrSacConfig)
+    self._kappa = qr_sac.kappa
+    super().__init__(config, spec, seed, critic_outputs=qr_sac.quantiles)
 
   def _critic_losses(self, outputs: tf.Tensor, rewards: tf.Tensor, following: _Next) -> tuple[tf.Tensor, tf.Tensor]:
     next_returns = lesser_distribution(following.outputs) - following.temperature * following.log_probs[:, None]
     targets = rewards[:, None] + following.discounts[:, None] * next_returns
     of_means = tf.reduce_mean(targets, axis=-1) - tf.reduce_mean(outputs, axis=-1)
-    return quantile_huber(outputs, targets, self._sac.kappa), tf.reduce_mean(tf.abs(of_means), axis=0)
+    return quantile_huber(outputs, targets, self._kappa), tf.reduce_mean(tf.abs(of_means), axis=0)
 
   def _mean_values(self, outputs: tf.Tensor) -> tf.Tensor:
     return tf.reduce_mean(outputs, axis=-1)

@@ -3,7 +3,7 @@
 import tensorflow as tf
 from acme import specs
 
-from configs import RunConfig
+from configs import RunConfig, Td3Config
 from learner.algorithms.actor_critic import ActorCritic
 from learner.algorithms.algorithm import Metrics, Outputs, follow
 from learner.algorithms.losses import td_errors
@@ -32,7 +32,9 @@ class Td3(ActorCritic):
       UserError: the algorithm cannot act in such an environment.
     """
     super().__init__(config, spec, seed, make_deterministic_policy(config, spec, seed))
-    self._td3 = config.learner.td3
+    td3 = config.learner.algorithm
+    assert isinstance(td3, Td3Config)
+    self._td3 = td3
     self.target_policy = make_deterministic_policy(config, spec, seed)
     self._updates = tf.Variable(0, dtype=tf.int64, name="updates")
     self._policy_loss = tf.Variable(0.0, name="policy_loss")

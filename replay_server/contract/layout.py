@@ -110,13 +110,12 @@ def make_row_codec(
 
 
 def run_codec(config: RunConfig, spec: specs.EnvironmentSpec) -> RowCodec:
-  """The row of a run: a transition, and what the run's algorithm needs besides (nothing yet).
+  """The row of a run: a transition, and what the run's algorithm needs besides.
 
   Raises:
     UserError: as `make_row_codec`.
   """
-  del config
-  return make_row_codec(spec)
+  return make_row_codec(spec, config.learner.algorithm.row_fields(spec.actions.shape))
 
 
 def table_shapes(config: RunConfig, limit_samples: bool) -> list[TableShape]:

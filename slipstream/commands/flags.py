@@ -7,7 +7,7 @@ import sys
 from absl import flags
 
 from configs import PRESETS, RunConfig, UserError, load_config, override
-from configs.baselines import BASELINES, apply_baseline
+from configs.methods import METHODS, apply_method
 from launch.run_directory import RunDirectory, open_run_directory
 from slipstream.commands.command import Arguments
 
@@ -24,7 +24,7 @@ def define_config(values: flags.FlagValues) -> None:
   flags.DEFINE_string(
     "method",
     "",
-    f"Makes the config into that of a method of the comparison ({', '.join(BASELINES)}), before --config.* changes it.",
+    f"Makes the config into that of a method of the comparison ({', '.join(METHODS)}), before --config.* changes it.",
     flag_values=values,
   )
   flags.DEFINE_bool("print_config", False, "Print the config as JSON and do nothing else.", flag_values=values)
@@ -102,7 +102,7 @@ def read_config(arguments: Arguments) -> RunConfig:
   else:
     raise UserError(f"No --config is given: name a preset ({', '.join(sorted(PRESETS))}) or a file.")
   if values.method:
-    config = apply_baseline(config, values.method)
+    config = apply_method(config, values.method)
   return override(config, arguments.overrides)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from configs import ActorConfig, EnvironmentConfig, EvaluatorConfig, EventSpec, NetworkConfig, RunConfig
+from configs import ActorConfig, DdqnConfig, EnvironmentConfig, EvaluatorConfig, EventSpec, NetworkConfig, RunConfig
 from environments import make_environment_spec, make_event_environment
 from networks import flatten_weights, make_q_network
 from replay_server.contract.layout import make_row_codec
@@ -15,13 +15,15 @@ from tests.serving import make_config
 TIME_LIMIT = 12
 
 
-def make_run(**actor: Any) -> RunConfig:
+def make_run(epsilon: float = 0.5, **actor: Any) -> RunConfig:
   """Three rooms of 2 x 2 cells whose episodes end after 12 steps."""
+  config = make_config(capacity=5_000)
   return dataclasses.replace(
-    make_config(capacity=5_000),
+    config,
     environment=EnvironmentConfig("three_rooms", {"room_size": 2, "time_limit": TIME_LIMIT}),
     network=NetworkConfig((8,)),
-    actor=ActorConfig(**{"random_steps": 0, "epsilon": 0.5, **actor}),
+    actor=ActorConfig(**{"random_steps": 0, **actor}),
+    learner=dataclasses.replace(config.learner, algorithm=DdqnConfig(epsilon=epsilon)),
     evaluator=EvaluatorConfig(episodes=2, period_seconds=0.0, solved_return=0.0),
   )
 

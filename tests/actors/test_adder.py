@@ -21,6 +21,7 @@ from tests.serving import (
   serving,
   step,
   steps_in,
+  with_behaviour,
 )
 
 GOAL = {"goal": 100}
@@ -220,3 +221,33 @@ def test_new_items_get_the_priority_that_was_set_for_their_table(tmp_path: pathl
       run_episode(adder, 2, {1: 0b11}, episode=1)
     priorities = [drain_priorities(server.connection, table) for table in ("default", "goal", "gap")]
   assert priorities == [[1, 1, 2.5, 2.5], [1, 1, 3.5, 3.5], [1, 4.5]]
+
+
+def test_the_extras_of_a_step_are_in_its_row_whenever_its_window_closes(
+  tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+  with serving(
+    with_behaviour(make_config(GOAL, [("goal", 2)], n_step=3), monkeypatch), tmp_path, inline=True
+  ) as server:
+    with adding(server) as (adder, _):
+      adder.add_first(first())
+      for t in range(5):
+        behaviour = np.array([t, -t], np.float32)
+        extras = {"policy_version": 2 + t, "behaviour": behaviour}
+        adder.add(ACTION, step(events=int(t == 3), terminated=t == 4), extras)
+    told = {}
+    for table in ("default", "goal"):
+      rows = drain(server.connection, table, server.manifest.codec)
+      told[table] = [(int(row["policy_version"]), *row["behaviour"].tolist()) for row in rows]
+  assert told == {"default": [(2 + t, t, -t) for t in range(5)], "goal": [(2 + t, t, -t) for t in (2, 3)]}
+
+
+def test_extras_that_do_not_fit_the_rows_are_refused(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+  with (
+    serving(with_behaviour(make_config(), monkeypatch), tmp_path, inline=True) as server,
+    adding(server) as (adder, _),
+  ):
+    for bad in (np.zeros(3, np.float32), np.zeros(2), np.array([0, np.inf], np.float32)):
+      adder.add_first(first())
+      with pytest.raises(UserError, match="behaviour"):
+        adder.add(ACTION, step(), {**VERSION, "behaviour": bad})

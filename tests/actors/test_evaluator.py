@@ -4,19 +4,29 @@ import dataclasses
 import json
 import pathlib
 import threading
+from collections.abc import Callable
 
 import numpy as np
 import pytest
-from acme import specs
 
 from actors import evaluator as evaluator_module
-from actors.evaluator import Evaluator, PlayedEpisode, is_solved, make_greedy_policy, play_episode, with_random_actions
+from actors.behaviour import Behaviour
+from actors.engine import choose_actions
+from actors.evaluator import (
+  Evaluator,
+  PlayedEpisode,
+  is_solved,
+  make_evaluated_behaviour,
+  make_greedy_behaviour,
+  play_episode,
+)
 from configs import EvaluatorConfig, Stopped
-from environments import EventTimeStep, make_event_environment
-from networks import make_acting_q_network
+from configs.presets import classic_control
+from environments import EventTimeStep, make_environment_spec, make_event_environment
+from networks import NO_EXTRAS, Extras, flatten_weights, make_acting_policy, make_acting_q_network, make_policy
 from replay_server.contract import layout
 from replay_server.contract.messages import EvaluationSummary, decode
-from replay_server.contract.policy import PolicyPublisher, load_snapshot
+from replay_server.contract.policy import PolicyPublisher, PolicySnapshot, load_snapshot
 from replay_server.process.server import ReplayServer
 from tests.actors.running import SPEC, TIME_LIMIT, make_run, snapshot, with_goal
 from tests.serving import serving, wait_for
@@ -68,45 +78,44 @@ def test_a_version_is_evaluated_once_and_one_that_has_not_learned_never(tmp_path
   assert all(0 < summary.mean_length <= TIME_LIMIT for summary in summaries)
 
 
-def test_a_share_of_the_actions_can_be_random() -> None:
-  spec = specs.DiscreteArray(4)
-
-  def always_3(observation: np.ndarray) -> int:
-    return 3
-
-  def act(epsilon: float) -> np.ndarray:
-    policy = with_random_actions(always_3, spec, epsilon, np.random.default_rng(1))
-    return np.array([policy(np.zeros(2)) for _ in range(4_000)])
-
-  assert (act(0.0) == 3).all()
-  # Of a fifth of the actions a quarter are 3 by chance.
-  counts = np.bincount(act(0.2), minlength=4) / 4_000
-  assert counts == pytest.approx([0.05, 0.05, 0.05, 0.85], abs=0.015)
-  assert np.bincount(act(1.0)) / 4_000 == pytest.approx([0.25] * 4, abs=0.03)
-
-
-def test_the_evaluators_epsilon_is_the_configs(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_evaluators_epsilon_is_the_configs_and_a_greedy_behaviours_is_0(
+  tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
   asked = []
 
-  def note(policy: object, spec: object, epsilon: float, rng: object) -> object:
-    asked.append(epsilon)
-    return policy
+  def note(environment: object, behaviour: Behaviour, stop: object) -> PlayedEpisode:
+    asked.append((behaviour.epsilon, behaviour.version))
+    return PlayedEpisode(0.0, 1, 0)
 
-  monkeypatch.setattr(evaluator_module, "with_random_actions", note)
+  monkeypatch.setattr(evaluator_module, "play_episode", note)
   config = with_goal(make_run())
   config = dataclasses.replace(config, evaluator=dataclasses.replace(config.evaluator, epsilon=0.125))
   with serving(config, tmp_path, SPEC, inline=True) as server:
     PolicyPublisher(server.connection).publish(snapshot(2, learner_steps=20))
     assert Evaluator(server.connection, server.manifest, 0, threading.Event()).step()
-  assert asked == [0.125]
+  assert asked == [(0.125, 2)] * config.evaluator.episodes
+  assert make_greedy_behaviour(config, make_event_environment(config), snapshot(2)).epsilon == 0
+
+
+def test_an_evaluation_of_a_noisy_policy_has_no_noise() -> None:
+  sac = classic_control.get_pendulum_config()
+  environment = make_event_environment(sac)
+  spec = make_environment_spec(environment)
+  weights = np.asarray(flatten_weights(make_policy(sac, spec, seed=1)))
+  behaviour = make_evaluated_behaviour(sac, environment, PolicySnapshot(1, 1, weights), np.random.default_rng(0))
+  observation = np.ones(spec.observations.shape, np.float32)
+  best = make_acting_policy(sac, spec, weights).best(observation[None])[0]
+  for _ in range(3):
+    (choice,) = choose_actions([behaviour], [observation])
+    np.testing.assert_array_equal(choice.action, best)
 
 
 def test_it_plays_the_published_network_greedily(tmp_path: pathlib.Path) -> None:
   config = with_goal(make_run())
   environment = make_event_environment(config)
-  policy = make_greedy_policy(config, environment, snapshot(3))
+  behaviour = make_greedy_behaviour(config, environment, snapshot(3))
   network = make_acting_q_network(config, SPEC, snapshot(3).weights)
-  episode = play_episode(environment, policy)
+  episode = play_episode(environment, behaviour)
   timestep, rewards = environment.reset(), []
   while not timestep.last():
     timestep = environment.step(network.values(timestep.observation[None])[0].argmax())
@@ -146,19 +155,36 @@ def test_the_best_policy_is_kept_and_of_equals_the_latest(
   assert [summary.solved for summary in summaries] == [False, True, True, False]
 
 
+class _Always:
+  """A policy that always takes the action 0, and calls `note` whenever it is asked."""
+
+  def __init__(self, note: Callable[[], None] = lambda: None):
+    self._note = note
+
+  def best(self, observations: np.ndarray) -> np.ndarray:
+    return np.zeros(len(observations), np.int32)
+
+  def explore(self, observations: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, Extras]:
+    self._note()
+    return self.best(observations), NO_EXTRAS
+
+
+def _behaviour(policy: _Always) -> Behaviour:
+  return Behaviour(SPEC.actions, np.random.default_rng(0), policy)
+
+
 def test_stop_ends_an_episode_that_is_being_played() -> None:
   stop, steps = threading.Event(), 0
   environment = make_event_environment(make_run())
 
-  def policy(observation: np.ndarray) -> int:
+  def note() -> None:
     nonlocal steps
     steps += 1
     if steps == 3:
       stop.set()
-    return 0
 
   with pytest.raises(Stopped):
-    play_episode(environment, policy, stop)
+    play_episode(environment, _behaviour(_Always(note)), stop)
   assert steps == 3
 
 
@@ -179,7 +205,7 @@ def test_stop_ends_the_evaluator_and_closes_its_environment(tmp_path: pathlib.Pa
 
 def test_frames_are_recorded_from_the_first_to_the_last() -> None:
   environment = make_event_environment(make_run(), render=True)
-  episode = play_episode(environment, lambda observation: 0, record=True)
+  episode = play_episode(environment, _behaviour(_Always()), record=True)
   assert len(episode.frames) == episode.length + 1 == TIME_LIMIT + 1
   assert isinstance(environment.reset(), EventTimeStep)
   np.testing.assert_array_equal(episode.frames[0], environment.render())

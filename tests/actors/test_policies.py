@@ -1,37 +1,15 @@
-"""Exploration rates, and networks by version."""
+"""Random actions, and policies by version."""
 
 import weakref
-from typing import Any
 
 import numpy as np
 import pytest
 from acme import specs
 
-from actors.policies import PolicyBank, epsilon_at, random_action
-from configs import ActorConfig, LearnerConfig, RunConfig, UserError
+from actors.policies import PolicyBank, random_action
+from configs import UserError
+from networks import NO_EXTRAS, Extras
 from replay_server.contract.policy import PolicySnapshot
-
-
-@pytest.mark.parametrize(("steps", "epsilon"), [(0, 1.0), (250, 0.775), (500, 0.55), (1_000, 0.1), (9_999, 0.1)])
-def test_epsilon_falls_linearly_with_the_learners_steps_and_stays_at_its_end(steps: int, epsilon: float) -> None:
-  config = RunConfig(actor=ActorConfig(epsilon=1.0, final_epsilon=0.1, epsilon_decay_updates=1_000))
-  assert epsilon_at(config, 0, steps) == pytest.approx(epsilon)
-
-
-def test_epsilon_without_a_final_value_stays() -> None:
-  assert epsilon_at(RunConfig(actor=ActorConfig(epsilon=0.3)), 5, 10**9) == 0.3
-
-
-def test_workers_take_their_own_epsilons_in_turn() -> None:
-  actor = ActorConfig(epsilon=0.3, final_epsilon=0.0, worker_epsilons=(0.5, 0.25, 0.125))
-  config = RunConfig(actor=actor)
-  assert [epsilon_at(config, worker, 10_000) for worker in range(4)] == [0.5, 0.25, 0.125, 0.5]
-
-
-@pytest.mark.parametrize("algorithm", ["sac", "qr_sac", "td3"])
-def test_policies_with_noise_of_their_own_mix_no_random_actions_in(algorithm: Any) -> None:
-  config = RunConfig(actor=ActorConfig(epsilon=0.3), learner=LearnerConfig(algorithm=algorithm))
-  assert epsilon_at(config, 0, 0) == 0
 
 
 class _Policy:
@@ -41,8 +19,8 @@ class _Policy:
   def best(self, observations: np.ndarray) -> np.ndarray:
     return observations * self.weights
 
-  def explore(self, observations: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    return self.best(observations) + rng.random()
+  def explore(self, observations: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, Extras]:
+    return self.best(observations) + rng.random(), NO_EXTRAS
 
 
 def _snapshot(version: int) -> PolicySnapshot:
@@ -57,17 +35,18 @@ def test_users_of_one_version_share_its_network_and_versions_do_not_mix() -> Non
     return _Policy(weights)
 
   bank = PolicyBank(make)
-  assert [bank.acquire(_snapshot(version)) for version in (1, 1, 2)] == [1, 1, 2]
+  first, second, other = (bank.policy_of(_snapshot(version)) for version in (1, 1, 2))
+  assert first is second
   assert made == [1, 2]
   ones = np.ones((3, 1), np.float32)
-  assert bank[1].best(ones).tolist() == [[1], [1], [1]]
-  assert bank[2].best(ones).tolist() == [[2], [2], [2]]
-  bank.release(1)
-  assert bank[1].best(ones).tolist() == [[1], [1], [1]]
-  bank.release(1)
-  with pytest.raises(KeyError):
-    bank[1].best(ones)
-  assert bank[2].best(ones).tolist() == [[2], [2], [2]]
+  assert first.best(ones).tolist() == [[1], [1], [1]]
+  assert other.best(ones).tolist() == [[2], [2], [2]]
+  del first
+  assert bank.versions == {1, 2}
+  assert second.best(ones).tolist() == [[1], [1], [1]]
+  del second
+  assert bank.versions == {2}
+  assert other.best(ones).tolist() == [[2], [2], [2]]
 
 
 def test_a_released_network_is_freed_however_many_versions_come_and_go() -> None:
@@ -79,15 +58,14 @@ def test_a_released_network_is_freed_however_many_versions_come_and_go() -> None
     return network
 
   bank = PolicyBank(make)
-  version = bank.acquire(_snapshot(1))
-  for following in range(2, 50):
-    acquired = bank.acquire(_snapshot(following))
-    bank.release(version)
-    version = acquired
+  policy = bank.policy_of(_snapshot(1))
+  for version in range(2, 50):
+    policy = bank.policy_of(_snapshot(version))
+    assert bank.versions == {version}
     assert len(alive) == 1
-  bank.release(version)
+  del policy
   assert not alive
-  assert bank.acquire(_snapshot(7)) == 7
+  assert bank.policy_of(_snapshot(7)).best(np.ones(1)) == 7
 
 
 def test_random_actions_are_drawn_uniformly_from_either_kind_of_spec() -> None:

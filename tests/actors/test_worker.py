@@ -1,30 +1,25 @@
-"""The rollout worker and its actors, against a real server."""
+"""The rollout worker, against a real server."""
 
 import dataclasses
 import itertools
 import pathlib
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pytest
-from acme.environment_loop import EnvironmentLoop
-from acme.utils import loggers
 
 from actors import worker as worker_module
-from actors.actor import RolloutActor, WarmUp
-from actors.policies import PolicyBank
+from actors.behaviour import Behaviour
 from actors.worker import RolloutWorker
 from configs import EventSpec, RunConfig, Stopped, UserError
-from environments import make_event_environment
-from networks import make_acting_policy, make_acting_q_network
+from networks import make_acting_q_network
 from replay_server.contract import layout
 from replay_server.contract.messages import EpisodeSummary, decode
-from replay_server.contract.policy import PolicyPublisher, PolicySource
+from replay_server.contract.policy import PolicyPublisher
 from replay_server.process.server import ReplayServer
 from tests.actors.running import CODEC, SPEC, TIME_LIMIT, make_run, snapshot, with_goal
-from tests.serving import adding, drain, drain_priorities, serving, size_of
+from tests.serving import drain, drain_priorities, serving
 
 
 @pytest.fixture
@@ -105,7 +100,7 @@ def test_new_items_have_the_largest_priorities_that_came_with_the_policy(
     worker = _worker(server, stop)
     worker.step()
     publisher.publish(dataclasses.replace(snapshot(2), priorities=(5.0, 7.0)))
-    while worker._slots[0].actor.version < 2:  # Until the first episode has ended.
+    while worker.behaviours[0].version < 2:  # Until the first episode has ended.
       worker.step()
     first = worker.environment_steps - 1
     for _ in range(5 * TIME_LIMIT):
@@ -139,14 +134,14 @@ def test_a_worker_warms_up_at_random_and_then_wants_a_policy(
 def test_the_environments_of_a_worker_share_the_random_steps(
   environments: int, tmp_path: pathlib.Path, stop: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-  drawn: list[RolloutActor] = []
-  draw = RolloutActor.random_action
+  drawn: list[Behaviour] = []
+  draw = Behaviour.random_action
 
-  def counted(actor: RolloutActor) -> np.ndarray:
-    drawn.append(actor)
-    return draw(actor)
+  def counted(behaviour: Behaviour) -> np.ndarray:
+    drawn.append(behaviour)
+    return draw(behaviour)
 
-  monkeypatch.setattr(RolloutActor, "random_action", counted)
+  monkeypatch.setattr(Behaviour, "random_action", counted)
   # Neither a multiple of the environments nor the end of an episode.
   config = make_run(environments=environments, random_steps=31, epsilon=0.0)
   with serving(config, tmp_path, SPEC, inline=True) as server:
@@ -157,17 +152,6 @@ def test_the_environments_of_a_worker_share_the_random_steps(
     _run(server, config, stop, TIME_LIMIT)
   assert len(drawn) == 31
   assert len(set(map(id, drawn))) == environments
-
-
-def test_a_warm_up_takes_in_what_other_workers_did_and_does_not_forget_its_own() -> None:
-  warm_up = WarmUp(10)
-  assert [warm_up.take() for _ in range(4)] == [True] * 4
-  warm_up.note(2)  # Of which the server has seen two.
-  assert warm_up.steps_left == 6
-  warm_up.note(7)
-  assert [warm_up.take() for _ in range(5)] == [True] * 3 + [False] * 2
-  warm_up.note(7)
-  assert not warm_up.take()
 
 
 def test_a_worker_that_waits_for_a_policy_can_be_stopped(tmp_path: pathlib.Path, stop: threading.Event) -> None:
@@ -203,7 +187,8 @@ def test_weights_are_fetched_at_the_start_of_an_episode_and_kept_through_it(
     versions.append(version)
   assert min(versions) == 1
   assert len(set(versions)) >= 5
-  assert set(worker._bank._users) == {slot.actor.version for slot in worker._slots}
+  acting = {behaviour.version for behaviour in worker.behaviours}
+  assert len({behaviour.policy for behaviour in worker.behaviours}) == len(acting)
 
 
 def test_weights_are_fetched_in_mid_episode_where_the_config_asks_for_it(
@@ -227,7 +212,6 @@ def test_weights_are_fetched_in_mid_episode_where_the_config_asks_for_it(
       network = make_acting_q_network(config, SPEC, snapshot(int(row["policy_version"])).weights)
       assert int(row["action"]) == network.best(row["observation"][None])[0]
   assert max(int(row["step"]) for row in rows) >= 5
-  assert list(worker._bank._users) == [worker._slots[0].actor.version]
 
 
 def test_a_greedy_worker_takes_the_actions_of_the_published_network(
@@ -241,50 +225,3 @@ def test_a_greedy_worker_takes_the_actions_of_the_published_network(
   network = make_acting_q_network(config, SPEC, snapshot(4).weights)
   values = network.values(np.stack([row["observation"] for row in rows]))
   assert [int(row["action"]) for row in rows] == values.argmax(axis=1).tolist()
-
-
-class _Publish:
-  """An observer of Acme's loop, which publishes a policy at every fourth step."""
-
-  def __init__(self, publisher: PolicyPublisher):
-    self._publisher = publisher
-    self.version = 1
-
-  def observe_first(self, env: Any, timestep: Any) -> None:
-    pass
-
-  def observe(self, env: Any, timestep: Any, action: Any) -> None:
-    self.version += 1
-    if self.version % 4 == 0:
-      self._publisher.publish(snapshot(self.version))
-
-  def get_metrics(self) -> dict[str, Any]:
-    return {}
-
-
-def test_the_actor_is_an_acme_actor_that_keeps_its_weights_through_an_episode_of_acmes_loop(
-  tmp_path: pathlib.Path,
-) -> None:
-  config = make_run(epsilon=0.2)
-  environment = make_event_environment(config, seed=0)
-  with serving(config, tmp_path, SPEC, inline=True) as server:
-    publisher = PolicyPublisher(server.connection)
-    publisher.publish(snapshot(1))
-    with adding(server, writer_id=3) as (adder, _):
-      bank = PolicyBank(lambda weights: make_acting_policy(config, SPEC, weights))
-      actor = RolloutActor(
-        "acme", 0, config, SPEC.actions, bank, PolicySource(server.connection, "default"), WarmUp(0), adder, seed=0
-      )
-      actor.update()
-      loop = EnvironmentLoop(environment, actor, logger=loggers.NoOpLogger(), observers=[_Publish(publisher)])
-      loop.run(num_episodes=4)
-    assert actor.finished is not None
-    assert actor.finished.length <= TIME_LIMIT
-    assert size_of(server.connection, "default") > 4
-    rows = drain(server.connection, "default", CODEC)
-  versions = []
-  for episode in _episodes(rows):
-    (version,) = {int(row["policy_version"]) for row in episode}
-    versions.append(version)
-  assert versions[0] == 1
-  assert len(set(versions)) == 4

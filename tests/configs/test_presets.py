@@ -6,6 +6,8 @@ import pytest
 from actors.policies import random_action
 from configs import (
   PRESETS,
+  DdqnConfig,
+  QrSacConfig,
   RunConfig,
   SacConfig,
   Td3Config,
@@ -19,7 +21,7 @@ from environments import TwoRooms, make_event_environment
 
 # Presets with events of high reward, and all whose actions are continuous.
 MUJOCO = ["halfcheetah", "hopper", "walker2d", "humanoid", "halfcheetah_large"]
-CONTINUOUS = [preset for preset in PRESETS if load_config(preset).learner.algorithm != "ddqn"]
+CONTINUOUS = [preset for preset in PRESETS if load_config(preset).learner.algorithm.ACTIONS == "continuous"]
 
 
 @pytest.fixture
@@ -45,7 +47,7 @@ def test_three_rooms_has_the_parameters_of_table_1():
   assert config.network.hidden_sizes == (256,)
   assert (config.learner.learning_rate, config.learner.batch_size) == (1e-3, 32)
   assert (config.learner.target_update_rate, config.learner.discount) == (0.01, 0.99)
-  assert (config.actor.epsilon, config.actor.workers) == (0.3, 2)
+  assert (config.learner.algorithm, config.actor.workers) == (DdqnConfig(epsilon=0.3), 2)
 
 
 TABLE_2 = {
@@ -71,14 +73,16 @@ def test_the_continuous_worlds_have_the_parameters_of_table_2(preset):
   assert {event.arguments.get("of", "reward") for event in config.events} == {"reward"}
   learner = config.learner
   assert (config.replay.capacity, learner.batch_size) == (capacity, batch_size)
-  assert (learner.algorithm, config.network.hidden_sizes, config.actor.workers) == ("sac", (256, 256), 1)
+  assert isinstance(learner.algorithm, SacConfig)
+  assert (config.network.hidden_sizes, config.actor.workers) == ((256, 256), 1)
   assert (learner.learning_rate, learner.target_update_rate, learner.discount) == (3e-4, 0.005, 0.99)
-  assert learner.policy_learning_rate is None
+  asked = learner.algorithm.target_entropy
+  assert learner.algorithm == SacConfig(target_entropy=asked)
   # None is minus the dimensions of the action.
   environment = make_event_environment(config)
   (dimensions,) = environment.action_spec().shape
   environment.close()
-  assert (-dimensions if learner.sac.target_entropy is None else learner.sac.target_entropy) == target_entropy
+  assert (-dimensions if asked is None else asked) == target_entropy
 
 
 @pytest.mark.parametrize(("preset", "min_size"), [("lunar_lander_continuous", 500), *((p, 1_000) for p in MUJOCO)])
@@ -134,22 +138,25 @@ def test_nmers_worlds_have_the_parameters_of_its_tables_4_to_6(algorithm, world)
   assert config.environment_steps == 200_000
   updates_per_step, policy_l2, max_gradient_norm = NMER[algorithm, world]
   assert replay.environment_steps_per_update == pytest.approx(1 / updates_per_step)
-  assert (learner.policy_l2, learner.max_gradient_norm) == (policy_l2, max_gradient_norm)
+  assert learner.max_gradient_norm == max_gradient_norm
   assert (replay.capacity, replay.tables, replay.default.selector) == (1_000_000, (), "uniform")
-  assert learner.policy_learning_rate is None
-  assert (learner.algorithm, learner.target_update_rate, learner.discount, learner.n_step) == (
-    algorithm,
-    0.005,
-    0.99,
-    1,
-  )
+  assert (learner.target_update_rate, learner.discount, learner.n_step) == (0.005, 0.99, 1)
   if algorithm == "sac":
     assert (learner.learning_rate, learner.batch_size, config.network.hidden_sizes) == (3e-3, 256, (256, 256))
-    assert learner.sac == SacConfig(temperature=1.0, learn_temperature=True, target_entropy=None)
+    assert learner.algorithm == SacConfig(
+      policy_l2=policy_l2, temperature=1.0, learn_temperature=True, target_entropy=None
+    )
   else:
     assert (learner.learning_rate, learner.batch_size, config.network.hidden_sizes) == (5e-4, 100, (400, 300))
-    assert learner.td3 == Td3Config(policy_period=2, target_period=1, target_noise=0.2, target_noise_clip=0.5)
-    assert (config.actor.random_steps, config.actor.action_noise) == (10_000, 0.1)
+    assert learner.algorithm == Td3Config(
+      policy_l2=policy_l2,
+      action_noise=0.1,
+      policy_period=2,
+      target_period=1,
+      target_noise=0.2,
+      target_noise_clip=0.5,
+    )
+    assert config.actor.random_steps == 10_000
   priority = replay.priority
   assert (priority.exponent, priority.epsilon) == (0.6, 1e-6)
   assert [priority.importance_exponent_at(updates) for updates in (0, 10_000, 100_000)] == [0.4, 0.4, 0.4]
@@ -162,9 +169,11 @@ def test_every_experiment_of_nmer_is_a_preset():
 def test_the_large_preset_has_the_learner_of_the_racing_experiments():
   config = load_config("halfcheetah_large")
   learner = config.learner
-  assert (config.network.hidden_sizes, config.network.policy_dropout) == ((2048,) * 4, 0.1)
-  assert (learner.algorithm, learner.batch_size, learner.discount) == ("qr_sac", 1024, 0.9896)
-  assert (learner.learning_rate, learner.policy_learning_rate, learner.sac.temperature) == (5e-5, 2.5e-5, 0.01)
+  assert config.network.hidden_sizes == (2048,) * 4
+  assert (learner.batch_size, learner.learning_rate, learner.discount) == (1024, 5e-5, 0.9896)
+  assert learner.algorithm == QrSacConfig(
+    policy_learning_rate=2.5e-5, policy_dropout=0.1, temperature=0.01, learn_temperature=False
+  )
 
 
 def test_two_rooms_has_the_parameters_of_section_5_3():
@@ -237,7 +246,7 @@ def test_the_obstacle_course_has_the_parameters_of_table_1():
   assert config.network.hidden_sizes == (256, 256)
   assert (config.learner.learning_rate, config.learner.batch_size) == (5e-4, 32)
   assert (config.learner.target_update_rate, config.learner.discount) == (0.01, 0.99)
-  assert (config.actor.epsilon, config.actor.workers) == (0.3, 2)
+  assert (config.learner.algorithm, config.actor.workers) == (DdqnConfig(epsilon=0.3), 2)
 
 
 def test_the_randomised_skills_have_the_parameters_of_the_course_without_spikes():
@@ -273,7 +282,7 @@ def test_a_json_file_gives_its_config(write):
 
 @pytest.mark.parametrize("preset", ["three_rooms", "two_rooms", "obstacle_course", "randomised_skills"])
 def test_the_file_of_a_preset_gives_the_preset(preset):
-  assert load_config(f"configs/{preset}.py") == load_config(preset)
+  assert load_config(f"configs/presets/{preset}.py") == load_config(preset)
 
 
 @pytest.mark.parametrize(

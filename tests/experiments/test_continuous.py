@@ -10,13 +10,13 @@ from experiments.registry import find_experiment
 def _configs(name: str, budget: str = "paper") -> tuple[Experiment, dict[str, RunConfig]]:
   experiment = find_experiment(name)
   return experiment, {
-    variant.name: experiment.config_of(variant, experiment.budgets[budget], seed=0) for variant in experiment.variants
+    method.name: experiment.config_of(method, experiment.budgets[budget], seed=0) for method in experiment.methods
   }
 
 
 def test_pendulum_compares_the_three_algorithms_on_five_seeds_within_10_000_environment_steps():
   experiment, configs = _configs("pendulum")
-  assert {name: config.learner.algorithm for name, config in configs.items()} == {
+  assert {name: config.learner.algorithm.NAME for name, config in configs.items()} == {
     "sac": "sac",
     "qr_sac": "qr_sac",
     "td3": "td3",
@@ -41,7 +41,7 @@ def test_the_lunar_lander_compares_uniform_per_with_three_exponents_sset_and_qr_
     assert config.environment.name == "LunarLanderContinuous-v3"
     assert config.environment_steps >= 100_000
     assert config.evaluator.episodes == 30
-    assert config.learner.algorithm == ("qr_sac" if name == "sset_qr_sac" else "sac")
+    assert ("qr_sac" if name == "sset_qr_sac" else "sac") == config.learner.algorithm.NAME
     selectors = {table.selector for table in config.replay.all_tables}
     assert selectors == {"prioritized" if name.startswith("per_") else "uniform"}
     assert bool(config.replay.tables) == name.startswith("sset")
@@ -63,7 +63,7 @@ def test_mujocos_worlds_compare_uniform_replay_with_sset(name, world, reached, m
   assert list(configs) == ["uniform", "sset", *more]
   assert experiment.budgets["paper"].seeds >= 3
   for config in configs.values():
-    assert (config.environment.name, config.learner.algorithm) == (world, "sac")
+    assert (config.environment.name, config.learner.algorithm.NAME) == (world, "sac")
     assert config.environment_steps >= 100_000
     assert experiment.budgets["paper"].gradient_steps >= 100_000
     assert config.evaluator.episodes == 30

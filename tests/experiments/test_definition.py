@@ -6,7 +6,7 @@ import pytest
 
 from configs import UserError, from_json, to_json
 from environments import load_reference
-from experiments.definition import Panel, Threshold, Variant, environment_steps
+from experiments.definition import Method, Panel, Threshold, environment_steps
 from experiments.jobs import plan
 from experiments.registry import EXPERIMENTS, find_budget, find_experiment
 from tests.experiments.tiny import CONFIG, make_experiment
@@ -17,11 +17,11 @@ def test_every_experiment_can_be_planned_at_every_budget(name):
   experiment = find_experiment(name)
   assert experiment.name == name
   assert {"quick", "paper"} <= set(experiment.budgets)
-  assert experiment.reference in {variant.name for variant in experiment.variants}
+  assert experiment.reference in {method.name for method in experiment.methods}
   for reference in experiment.probes.values():
     load_reference(reference, "The probe")
   for budget in experiment.budgets.values():
-    jobs = plan(experiment, experiment.variants, budget, seeds=1)
+    jobs = plan(experiment, experiment.methods, budget, seeds=1)
     block, period = jobs[0].config.learner.updates_per_block, jobs[0].config.evaluator.period_updates
     # So that all curves end at the budget.
     assert (budget.gradient_steps % period, period % block) == (0, 0)
@@ -29,27 +29,27 @@ def test_every_experiment_can_be_planned_at_every_budget(name):
 
 def test_three_rooms_is_the_papers_figure():
   experiment = find_experiment("three_rooms")
-  assert [variant.name for variant in experiment.variants] == ["uniform", "sset", "reverse_sweep", "per", "sset_per"]
+  assert [method.name for method in experiment.methods] == ["uniform", "sset", "reverse_sweep", "per", "sset_per"]
   assert (experiment.budgets["paper"].gradient_steps, experiment.budgets["paper"].seeds) == (19_200, 30)
-  config = experiment.config_of(experiment.variants[1], experiment.budgets["paper"], seed=7)
+  config = experiment.config_of(experiment.methods[1], experiment.budgets["paper"], seed=7)
   assert (config.seed, config.environment_steps, config.environment.arguments) == (7, 193_000, {})
   assert config.replay.environment_steps_per_update == 10
 
 
-def test_methods_are_chosen_by_name_and_baselines_that_it_does_not_have_by_itself_too():
+def test_methods_are_chosen_by_name_also_those_that_it_does_not_have_by_itself():
   experiment = make_experiment()
-  assert experiment.select([]) == experiment.variants
+  assert experiment.select([]) == experiment.methods
   chosen = experiment.select(["goal_only", "sset", "sset"])
-  assert [(variant.name, variant.label) for variant in chosen] == [("goal_only", "goal only"), ("sset", "SSET")]
+  assert [(method.name, method.label) for method in chosen] == [("goal_only", "goal only"), ("sset", "SSET")]
 
 
-def test_a_variant_may_be_any_change_of_the_config():
+def test_a_method_may_be_any_change_of_the_config():
   def half(config):
     return dataclasses.replace(config, learner=dataclasses.replace(config.learner, learning_rate=5e-4))
 
-  experiment = make_experiment(variants=(Variant("half", "half the rate", half),))
-  (variant,) = experiment.select(["half"])
-  assert experiment.config_of(variant, experiment.budgets["quick"], 0).learner.learning_rate == 5e-4
+  experiment = make_experiment(methods=(Method("half", "half the rate", half),))
+  (method,) = experiment.select(["half"])
+  assert experiment.config_of(method, experiment.budgets["quick"], 0).learner.learning_rate == 5e-4
 
 
 @pytest.mark.parametrize(
@@ -72,8 +72,8 @@ def test_curves_that_nothing_measures_and_names_that_occur_twice_are_refused():
     make_experiment(panels=(Panel("reutrn", "return"),))
   with pytest.raises(ValueError, match="no curve 'solved'"):
     make_experiment(thresholds=(Threshold("solved", 1, ""),))
-  with pytest.raises(ValueError, match="two variants of one name"):
-    make_experiment(variants=make_experiment().variants * 2)
+  with pytest.raises(ValueError, match="two methods of one name"):
+    make_experiment(methods=make_experiment().methods * 2)
 
 
 def test_environment_steps_are_those_of_an_inline_run():
@@ -81,31 +81,31 @@ def test_environment_steps_are_those_of_an_inline_run():
 
 
 @pytest.mark.parametrize("name", sorted(EXPERIMENTS))
-def test_every_variant_of_every_experiment_travels_as_json(name):
+def test_every_method_of_every_experiment_travels_as_json(name):
   experiment = find_experiment(name)
   for budget in experiment.budgets.values():
-    for variant in experiment.variants:
-      config = experiment.config_of(variant, budget, seed=3)
+    for method in experiment.methods:
+      config = experiment.config_of(method, budget, seed=3)
       assert from_json(to_json(config)) == config
 
 
-def test_variants_of_one_experiment_differ():
+def test_methods_of_one_experiment_differ():
   for name in EXPERIMENTS:
     experiment = find_experiment(name)
-    configs = [experiment.config_of(variant, experiment.budgets["paper"], seed=0) for variant in experiment.variants]
+    configs = [experiment.config_of(method, experiment.budgets["paper"], seed=0) for method in experiment.methods]
     assert len({to_json(config) for config in configs}) == len(configs)
 
 
 def test_shares_of_the_weights_experiment_are_half_of_a_batch_with_a_row_each():
   experiment = find_experiment("weights")
-  for variant in experiment.variants[1:]:
-    config = experiment.config_of(variant, experiment.budgets["paper"], seed=0)
+  for method in experiment.methods[1:]:
+    config = experiment.config_of(method, experiment.budgets["paper"], seed=0)
     assert config.replay.at_least_one
     assert config.replay.default.probability == 0.5
     shares = {table.name: table.probability for table in config.replay.tables}
     assert sum(shares.values()) == pytest.approx(0.5)
-    if variant.name in ("door", "done"):
-      assert shares[{"door": "at_door", "done": "done"}[variant.name]] == 0.4
+    if method.name in ("door", "done"):
+      assert shares[{"door": "at_door", "done": "done"}[method.name]] == 0.4
 
 
 def test_experiments_of_one_world_have_runs_in_common():

@@ -15,7 +15,7 @@ JOB = Job("uniform", 3, CONFIG, {"summed_q": "experiments.probes:summed_q"})
 
 def test_the_plan_has_every_seed_of_every_method_the_first_seeds_first():
   experiment = make_experiment()
-  jobs = plan(experiment, experiment.variants, BUDGET, seeds=2)
+  jobs = plan(experiment, experiment.methods, BUDGET, seeds=2)
   assert [(job.method, job.seed, job.config.seed) for job in jobs] == [
     ("uniform", 0, 0),
     ("sset", 0, 0),

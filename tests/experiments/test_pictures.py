@@ -14,6 +14,6 @@ def test_a_method_has_the_same_colour_whatever_it_is_compared_with():
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_no_two_curves_of_an_experiment_look_alike(name):
-  variants = [variant.name for variant in find_experiment(name).variants]
-  styles = styles_of(variants)
-  assert len(set(styles.values())) == len(variants)
+  methods = [method.name for method in find_experiment(name).methods]
+  styles = styles_of(methods)
+  assert len(set(styles.values())) == len(methods)

@@ -70,7 +70,7 @@ def test_the_shifted_success_starts_elsewhere_and_counts_episodes_that_reach_the
   config = load_config("obstacle_course")
   starts = []
 
-  def play_episode(environment, policy):
+  def play_episode(environment, behaviour):
     environment.reset()
     starts.append(tuple(environment.gym_env.unwrapped.position))
     goal = 1 << [event.name for event in config.events].index("done")

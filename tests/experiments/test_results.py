@@ -28,8 +28,8 @@ def test_a_committed_result_is_what_its_command_gives(name):
   assert command.startswith(f"slipstream experiment {name} ")
   assert options["out"] == "docs/results"
   budget = find_budget(experiment, options["budget"])
-  variants = experiment.select(options["methods"].split(",") if "methods" in options else [])
-  jobs = plan(experiment, variants, budget, int(options.get("seeds", budget.seeds)))
+  methods = experiment.select(options["methods"].split(",") if "methods" in options else [])
+  jobs = plan(experiment, methods, budget, int(options.get("seeds", budget.seeds)))
 
   assert f"## {name}\n    {command}\n" in (RESULTS / "README.md").read_text()
 
@@ -37,8 +37,8 @@ def test_a_committed_result_is_what_its_command_gives(name):
   assert sorted((run.method, run.seed, run.digest) for run in runs) == sorted(
     (job.method, job.seed, job.digest) for job in jobs
   )
-  results = {variant.name: [run for run in runs if run.method == variant.name] for variant in variants}
-  assert summary_markdown(experiment, variants, results, budget, command) == text
+  results = {method.name: [run for run in runs if run.method == method.name] for method in methods}
+  assert summary_markdown(experiment, methods, results, budget, command) == text
   assert (RESULTS / f"{name}.png").stat().st_size > 10_000
 
 

@@ -13,7 +13,7 @@ from PIL import Image
 
 from configs import override
 from experiments.command import run_experiment
-from experiments.definition import Variant, method
+from experiments.definition import Method, known_method
 from experiments.jobs import plan, read_result, result_path
 from experiments.pool import Folder, run_jobs
 from tests.experiments.tiny import BUDGET, CONFIG, make_experiment
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(600)
 
 def run(experiment, folder, seeds=2, processes=2):
   return run_experiment(
-    experiment, experiment.variants, BUDGET, seeds, processes, Folder(folder), "slipstream experiment tiny"
+    experiment, experiment.methods, BUDGET, seeds, processes, Folder(folder), "slipstream experiment tiny"
   )
 
 
@@ -83,7 +83,9 @@ def test_what_is_done_is_not_run_again_and_a_changed_config_is_not_mixed_in(fini
   assert {path: path.stat().st_mtime_ns for path in (finished / "runs").iterdir()} == before
   assert "4 runs, 4 of them done before" in capsys.readouterr().out
 
-  changed = make_experiment(override(CONFIG, {"learner.learning_rate": "0.01"}), variants=(method("sset", "SSET"),))
+  changed = make_experiment(
+    override(CONFIG, {"learner.learning_rate": "0.01"}), methods=(known_method("sset", "SSET"),)
+  )
   assert run(changed, finished, seeds=1) == 0
   after = set((finished / "runs").iterdir())
   assert len(after - set(before)) == 1
@@ -111,8 +113,8 @@ def test_a_run_that_fails_says_why_and_the_others_go_on(tmp_path, capsys):
   def in_a_world_that_is_not_there(config):
     return override(config, {"environment.name": "three_roms"})
 
-  variants = (Variant("lost", "lost", in_a_world_that_is_not_there), method("uniform"))
-  assert run(make_experiment(variants=variants), tmp_path, seeds=1) == 1
+  methods = (Method("lost", "lost", in_a_world_that_is_not_there), known_method("uniform"))
+  assert run(make_experiment(methods=methods), tmp_path, seeds=1) == 1
   output = capsys.readouterr().out
   assert "lost, seed 0, failed: There is no environment 'three_roms': did you mean 'three_rooms'" in output
   assert "1 of 2 runs failed" in output
@@ -126,7 +128,7 @@ def test_a_run_that_fails_says_why_and_the_others_go_on(tmp_path, capsys):
 @pytest.mark.parametrize("spare", [0, 1], ids=["a core each", "more runs than cores"])
 def test_every_run_has_a_core_of_its_own_while_there_are_enough(tmp_path, spare):
   cores = sorted(os.sched_getaffinity(0))
-  jobs = plan(make_experiment(), [method("uniform")], BUDGET, seeds=len(cores) + spare)
+  jobs = plan(make_experiment(), [known_method("uniform")], BUDGET, seeds=len(cores) + spare)
   stop = threading.Event()
   found: list[list[int]] = []
 
@@ -143,8 +145,8 @@ def test_every_run_has_a_core_of_its_own_while_there_are_enough(tmp_path, spare)
 
 def test_a_killed_run_is_reported_and_starts_anew_the_next_time(tmp_path):
   folder = Folder(tmp_path)
-  experiment = make_experiment(variants=(method("uniform"),))
-  victim, other = plan(experiment, experiment.variants, BUDGET, seeds=2)
+  experiment = make_experiment(methods=(known_method("uniform"),))
+  victim, other = plan(experiment, experiment.methods, BUDGET, seeds=2)
 
   def kill(progress):
     if progress.fractions.get(victim.stem):

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.evaluator import make_greedy_policy
+from actors.engine import choose_actions
+from actors.evaluator import make_greedy_behaviour
 from configs import EnvironmentConfig, EventSpec, ReplayConfig, RunConfig, TableSpec, UserError, load_config, to_json
 from configs.seeding import derive_seed
 from environments import make_environment_spec, make_event_environment
@@ -256,10 +257,11 @@ def test_a_stored_policy_acts_greedily_or_as_the_workers_do(capsys, tmp_path, sm
   path = tmp_path / "run" / "checkpoints" / "policy" / "best.npz"
   snapshot = save_policy(small_rooms, path)
   env = make_event_environment(small_rooms)
-  policy = make_greedy_policy(small_rooms, env, snapshot)
+  behaviour = make_greedy_behaviour(small_rooms, env, snapshot)
   greedy, timestep = [], env.reset()
   while not timestep.last():
-    timestep = env.step(policy(timestep.observation))
+    (choice,) = choose_actions([behaviour], [timestep.observation])
+    timestep = env.step(choice.action)
     greedy.append(timestep.events)
   traces = collect(RollOut(small_rooms, 2 * len(greedy), 0, (snapshot, small_rooms), epsilon=0.0))
   assert [list(trace.masks) for trace in traces] == [greedy] * 2
@@ -269,6 +271,8 @@ def test_a_stored_policy_acts_greedily_or_as_the_workers_do(capsys, tmp_path, sm
     assert capsys.readouterr().out.startswith("small_rooms: 50 steps, 2 episodes ended, policy 7, 30% random actions\n")
   assert run(["events", f"--checkpoint={path}", "--steps=50", "--epsilon=0"]) == 0
   assert "policy 7, 0% random actions" in capsys.readouterr().out
+  assert run(["events", f"--checkpoint={path}", "--steps=50", "--config.learner.algorithm.epsilon=0.1"]) == 0
+  assert "policy 7, 10% random actions" in capsys.readouterr().out
 
 
 def test_other_events_can_be_tried_with_a_stored_policy(capsys, tmp_path, small_rooms):

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from configs import RunConfig, load_config, override
-from experiments.definition import Budget, Experiment, Panel, Threshold, method
+from experiments.definition import Budget, Experiment, Panel, Threshold, known_method
 from experiments.jobs import RunResult
 
 CONFIG = override(
@@ -26,7 +26,7 @@ def make_experiment(config: RunConfig = CONFIG, **changes: object) -> Experiment
     name="tiny",
     summary="rooms of two cells",
     config=config,
-    variants=(method("uniform", "Uniform ER"), method("sset", "SSET")),
+    methods=(known_method("uniform", "Uniform ER"), known_method("sset", "SSET")),
     budgets={"quick": BUDGET},
     panels=(Panel("summed_q", "summed Q"), Panel("eval_return", "return")),
     thresholds=(Threshold("eval_solved", 1.0, "the goal"),),

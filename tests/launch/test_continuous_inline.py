@@ -1,13 +1,11 @@
 """Continuous control, one process: every algorithm trains, goes on after a stop, and is evaluated and exported."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import slipstream
-from configs import ActorConfig, LearnerConfig, NetworkConfig, load_config, override
+from configs import load_config, override
 from environments import make_environment_spec, make_event_environment
 from launch.stored_policy import export_policy
 from networks import make_acting_policy
@@ -32,9 +30,9 @@ COMBINED = {
   "learner.bias_correction": "balance",
   "learner.cagrad.coefficient": "0.4",
   "learner.max_gradient_norm": "10",
-  "learner.policy_l2": "0.001",
+  "learner.algorithm.policy_l2": "0.001",
   "network.normalize_observations": "true",
-  "network.policy_dropout": "0.1",
+  "learner.algorithm.policy_dropout": "0.1",
   "actor.environments": "3",
 }
 
@@ -86,7 +84,7 @@ def test_a_replay_ratio_above_one_takes_several_updates_a_step(tmp_path):
       **SHORT,
       "environment_steps": "240",
       "replay.environment_steps_per_update": "0.25",
-      "learner.td3.target_period": "1",
+      "learner.algorithm.target_period": "1",
     },
   )
   outcome = slipstream.train(config, run_root=tmp_path, inline=True, quiet=True)
@@ -97,8 +95,6 @@ def test_a_replay_ratio_above_one_takes_several_updates_a_step(tmp_path):
 
 
 def test_an_algorithm_that_cannot_act_in_the_world_is_refused(tmp_path):
-  config = dataclasses.replace(
-    load_config("cartpole"), network=NetworkConfig(), actor=ActorConfig(), learner=LearnerConfig(algorithm="sac")
-  )
+  config = override(load_config("cartpole"), {"learner.algorithm": "sac"})
   with pytest.raises(slipstream.UserError, match="has 2 discrete actions, and sac chooses continuous ones"):
     slipstream.train(config, run_root=tmp_path, inline=True, quiet=True)

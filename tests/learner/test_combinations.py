@@ -17,7 +17,9 @@ from configs import (
   RunConfig,
   TableSpec,
   UserError,
+  from_dict,
 )
+from configs.algorithms import AlgorithmConfig
 from learner.learner import make_learner
 from tests.learner.conftest import SPEC
 
@@ -53,6 +55,13 @@ REFUSED = {
 Choice = tuple[str, Any]
 
 
+def _algorithm(chosen: Mapping[str, Any]) -> AlgorithmConfig:
+  fields: dict[str, Any] = {"name": chosen["algorithm"]}
+  fields |= {"dueling": True} if chosen["dueling"] else {}
+  fields |= {"policy_dropout": 0.5} if chosen["dropout"] else {}
+  return from_dict(fields, AlgorithmConfig)
+
+
 def _config(chosen: Mapping[str, Any]) -> RunConfig:
   return RunConfig(
     events=(EventSpec("done", "environments.three_rooms:done", history=1),),
@@ -65,8 +74,6 @@ def _config(chosen: Mapping[str, Any]) -> RunConfig:
     ),
     network=NetworkConfig(
       hidden_sizes=(8,),
-      dueling=chosen["dueling"],
-      policy_dropout=0.5 if chosen["dropout"] else 0.0,
       normalize_observations=chosen["normalize"],
     ),
     learner=LearnerConfig(
@@ -74,10 +81,10 @@ def _config(chosen: Mapping[str, Any]) -> RunConfig:
       updates_per_block=2,
       device="CPU:0",
       cagrad=CagradConfig(0.5) if chosen["cagrad"] else CagradConfig(),
+      algorithm=_algorithm(chosen),
       **{
         name: chosen[name]
         for name in (
-          "algorithm",
           "bias_correction",
           "n_step",
           "max_gradient_norm",

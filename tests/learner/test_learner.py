@@ -14,6 +14,7 @@ import tensorflow as tf
 from acme import core, specs
 
 from configs import CagradConfig, NetworkConfig, PriorityConfig, TableSpec, UserError
+from configs.algorithms import ALGORITHMS
 from learner import checkpoint as checkpoint_module
 from learner.devices import choose_device
 from learner.learner import Learner, make_learner
@@ -379,7 +380,7 @@ def test_a_loss_that_is_not_finite_names_the_tables_and_leaves_the_last_checkpoi
 
 @pytest.mark.parametrize("algorithm", ["sac", "qr_sac", "td3"])
 def test_so_does_a_loss_of_critics(make_config, serve, learn, tmp_path: pathlib.Path, algorithm: str) -> None:
-  filled = serve(make_config(TABLES, algorithm=algorithm, **FIELDS), spec=CONTINUOUS_SPEC)
+  filled = serve(make_config(TABLES, algorithm=ALGORITHMS[algorithm](), **FIELDS), spec=CONTINUOUS_SPEC)
   filled.fill("default", range(10), action=np.array([0.5, -0.5], np.float32))
   filled.fill("done", range(5), action=np.array([0.5, -0.5], np.float32))
   learner = learn(filled)
@@ -398,7 +399,7 @@ def test_so_does_a_loss_of_critics(make_config, serve, learn, tmp_path: pathlib.
 
 
 def test_critics_that_are_not_finite_are_not_saved(make_config, serve, learn, tmp_path: pathlib.Path) -> None:
-  filled = serve(make_config(TABLES, algorithm="sac", **FIELDS), spec=CONTINUOUS_SPEC)
+  filled = serve(make_config(TABLES, algorithm=ALGORITHMS["sac"](), **FIELDS), spec=CONTINUOUS_SPEC)
   learner = learn(filled)
   learner.save()
   before = _files(tmp_path / "checkpoints")

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs.learning import Algorithm as Name
 from learner.optimizer import Optimizer
 from networks import flatten_weights
 from tests.learner.algorithms.test_actor_critics import NAMES, make, make_run, random_rows, shift
@@ -58,7 +57,7 @@ def test_adam_with_a_scaled_loss_is_adam() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_updates_in_mixed_precision_are_near_those_in_float32(name: Name) -> None:
+def test_updates_in_mixed_precision_are_near_those_in_float32(name: str) -> None:
   plain, mixed = make(make_run(name, (16, 16))), make(make_run(name, (16, 16), mixed_precision=True))
   for updates in (plain, mixed):
     shift(updates, "target_critics")
@@ -77,7 +76,7 @@ def test_updates_in_mixed_precision_are_near_those_in_float32(name: Name) -> Non
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_overflows_in_float16_changes_no_weights(name: Name) -> None:
+def test_what_overflows_in_float16_changes_no_weights(name: str) -> None:
   updates = make(make_run(name, mixed_precision=True))
   before = flatten_weights(part(updates, "critics"))
   rows = random_rows(np.random.default_rng(0))

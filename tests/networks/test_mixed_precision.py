@@ -22,7 +22,7 @@ def _values(mixed_precision, hidden_sizes=(16, 16)):
 
 
 def _duelling(mixed_precision, hidden_sizes=(16, 16)):
-  return QNetwork(3, 2, make_run(hidden_sizes, dueling=True).network, seed=1, mixed_precision=mixed_precision)
+  return QNetwork(3, 2, make_run(hidden_sizes).network, seed=1, mixed_precision=mixed_precision, dueling=True)
 
 
 NETWORKS = pytest.mark.parametrize("make", [_mlp, _stacked, _values, _duelling])

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 from acme import specs
 
-from configs import LearnerConfig, NetworkConfig, RunConfig, UserError
-from configs.learning import Algorithm
+from configs import LearnerConfig, NetworkConfig, RunConfig, SacConfig, Td3Config, UserError
+from configs.algorithms import ALGORITHMS
 from networks import (
   flatten_weights,
   make_acting_policy,
@@ -26,8 +26,10 @@ def make_spec(actions=ACTIONS, shape=(3,)):
   return specs.EnvironmentSpec(specs.Array(shape, np.float32), actions, scalar, scalar)
 
 
-def make_run(algorithm: Algorithm = "sac", hidden_sizes=(5, 4), **network):
-  return RunConfig(network=NetworkConfig(hidden_sizes, **network), learner=LearnerConfig(algorithm=algorithm))
+def make_run(algorithm="sac", hidden_sizes=(5, 4), **network):
+  """Of an algorithm's defaults."""
+  learner = LearnerConfig(algorithm=ALGORITHMS[algorithm]())
+  return RunConfig(network=NetworkConfig(hidden_sizes, **network), learner=learner)
 
 
 def shifted(module):
@@ -76,7 +78,7 @@ def test_density_and_gradient_are_finite_where_the_action_is_at_its_bound(mean: 
 @pytest.mark.parametrize("normalized", [False, True])
 @pytest.mark.parametrize("hidden_sizes", [(), (7,), (5, 3)])
 @pytest.mark.parametrize("algorithm", ["sac", "qr_sac", "td3"])
-def test_acting_gives_the_actions_of_the_sonnet_network(algorithm: Algorithm, hidden_sizes, normalized: bool):
+def test_acting_gives_the_actions_of_the_sonnet_network(algorithm: str, hidden_sizes, normalized: bool):
   run = make_run(algorithm, hidden_sizes, normalize_observations=normalized)
   network = shifted(make_policy(run, make_spec(), seed=5))
   observations = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
@@ -91,7 +93,7 @@ def test_a_gaussian_policy_explores_by_its_distribution():
   network = shifted(make_gaussian_policy(run, make_spec(), seed=5))
   acting = make_acting_policy(run, make_spec(), flatten_weights(network))
   observation = np.array([[0.1, -0.2, 0.3]], np.float32)
-  drawn = acting.explore(np.repeat(observation, 20_000, axis=0), np.random.default_rng(1))
+  drawn, _ = acting.explore(np.repeat(observation, 20_000, axis=0), np.random.default_rng(1))
   mean, log_std = (part.numpy()[0] for part in network(network.features(observation)))
   before = np.arctanh(np.clip(drawn.astype(np.float64), -1 + 1e-7, 1 - 1e-7))
   # Quartiles, which no clipping moves.
@@ -101,19 +103,20 @@ def test_a_gaussian_policy_explores_by_its_distribution():
 
 
 def test_a_deterministic_policy_explores_with_the_configs_noise_and_within_the_bounds():
-  run = make_run("td3", (7,))
+  run = RunConfig(network=NetworkConfig((7,)), learner=LearnerConfig(algorithm=Td3Config(action_noise=0.2)))
   network = make_policy(run, make_spec(), seed=5)
   acting = make_acting_policy(run, make_spec(), flatten_weights(network))
   observation = np.zeros((20_000, 3), np.float32)
-  noise = acting.explore(observation, np.random.default_rng(1)) - acting.best(observation)
-  np.testing.assert_allclose(noise.std(axis=0), run.actor.action_noise, rtol=0.05)
+  explored, _ = acting.explore(observation, np.random.default_rng(1))
+  noise = explored - acting.best(observation)
+  np.testing.assert_allclose(noise.std(axis=0), 0.2, rtol=0.05)
   far = make_acting_policy(run, make_spec(), flatten_weights(network) + 10)
-  explored = far.explore(np.ones((500, 3), np.float32), np.random.default_rng(1))
+  explored, _ = far.explore(np.ones((500, 3), np.float32), np.random.default_rng(1))
   assert np.abs(explored).max() == 1
 
 
 def test_dropout_is_on_in_training_and_off_in_acting():
-  run = make_run(hidden_sizes=(400,), policy_dropout=0.5)
+  run = RunConfig(network=NetworkConfig((400,)), learner=LearnerConfig(algorithm=SacConfig(policy_dropout=0.5)))
   network = make_gaussian_policy(run, make_spec(), seed=1)
   features = network.features(np.ones((2, 3), np.float32))
   plain = make_gaussian_policy(make_run(hidden_sizes=(400,)), make_spec(), seed=1)
@@ -143,7 +146,7 @@ def test_stacked_critics_are_networks_of_their_own():
 
 
 @pytest.mark.parametrize("algorithm", ["sac", "qr_sac", "td3"])
-def test_discrete_actions_are_refused(algorithm: Algorithm):
+def test_discrete_actions_are_refused(algorithm: str):
   with pytest.raises(UserError, match=f"has 3 discrete actions, and {algorithm} chooses continuous ones"):
     make_policy(make_run(algorithm), make_spec(specs.DiscreteArray(3, np.int32)))
 

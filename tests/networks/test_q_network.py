@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from acme import specs
 
-from configs import EnvironmentConfig, NetworkConfig, RunConfig, UserError
+from configs import DdqnConfig, EnvironmentConfig, LearnerConfig, NetworkConfig, RunConfig, UserError
 from environments import make_environment_spec, make_event_environment
 from networks import assign_weights, flatten_weights, make_acting_q_network, make_q_network
 
@@ -22,8 +22,9 @@ def make_network(hidden_sizes=(4,), seed: int | None = 0, **spec):
   return make_q_network(make_run(hidden_sizes), make_spec(**spec), seed)
 
 
-def make_run(hidden_sizes=(4,), **network):
-  return RunConfig(network=NetworkConfig(hidden_sizes, **network))
+def make_run(hidden_sizes=(4,), dueling=False, **network):
+  learner = LearnerConfig(algorithm=DdqnConfig(dueling=dueling))
+  return RunConfig(network=NetworkConfig(hidden_sizes, **network), learner=learner)
 
 
 def test_the_output_is_one_value_per_action():
@@ -89,7 +90,7 @@ def test_weights_start_at_the_scale_of_their_inputs_and_biases_at_0():
 
 def test_continuous_actions_are_refused():
   with pytest.raises(
-    UserError, match=r"actions are continuous \(shape \(2,\), float32\), and DDQN chooses among discrete"
+    UserError, match=r"actions are continuous \(shape \(2,\), float32\), and ddqn chooses among discrete"
   ):
     make_network(actions=CONTINUOUS)
 
@@ -152,7 +153,9 @@ def test_the_acting_network_gives_the_values_of_the_sonnet_network(hidden_sizes,
   best = acting.best(observations)
   assert best.dtype == np.int32
   np.testing.assert_array_equal(best, network.best_actions(observations))
-  np.testing.assert_array_equal(acting.explore(observations, np.random.default_rng(0)), best)
+  explored, extras = acting.explore(observations, np.random.default_rng(0))
+  np.testing.assert_array_equal(explored, best)
+  assert extras == {}
 
 
 def test_a_duelling_networks_values_are_the_states_and_the_advantages_less_their_mean():

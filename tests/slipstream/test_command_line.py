@@ -183,10 +183,10 @@ def test_an_evaluation_of_nothing_is_one_sentence(capsys, tmp_path):
 
 
 def test_another_runs_learner_is_refused_and_left_alone(capsys, checkpointed_run):
-  learner = checkpointed_run.checkpoints / "learner"
-  learner.mkdir()
-  (learner / "owner.json").write_text(json.dumps({"run_id": "somebody_elses"}))
-  (learner / "checkpoint").write_text('model_checkpoint_path: "ckpt-7"\nall_model_checkpoint_paths: "ckpt-7"\n')
+  learner = checkpointed_run.checkpoints / "learner" / "checkpoint_7"
+  learner.mkdir(parents=True)
+  counters = {"run_id": "somebody_elses", "gradient_steps": 8, "policy_version": 1}
+  (learner / "counters.json").write_text(json.dumps(counters))
   before = {path.name: path.read_bytes() for path in learner.iterdir()}
   assert run(["train", f"--resume={checkpointed_run.path}", "--inline", "--quiet"]) == 2
   assert "belongs to somebody_elses" in capsys.readouterr().err

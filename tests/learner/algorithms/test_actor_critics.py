@@ -14,13 +14,14 @@ from configs import (
   EventSpec,
   LearnerConfig,
   NetworkConfig,
+  QrSacConfig,
   ReplayConfig,
   RunConfig,
   SacConfig,
   TableSpec,
   Td3Config,
 )
-from configs.learning import Algorithm as Name
+from configs.algorithms import ALGORITHMS, ActorCriticConfig, AlgorithmConfig
 from learner.updates import Updates, make_updates
 from networks import flatten_weights
 from replay_server.contract.layout import make_row_codec
@@ -31,20 +32,23 @@ SPEC = specs.EnvironmentSpec(
   specs.Array((3,), np.float32), specs.BoundedArray((2,), np.float32, -1.0, 1.0, "action"), _SCALAR, _SCALAR
 )
 CODEC = make_row_codec(SPEC)
-NAMES: list[Name] = ["sac", "qr_sac", "td3"]
+NAMES = ["sac", "qr_sac", "td3"]
 HIDDEN = 4
 
 # b0, b1, w0, w1 of stacked networks, b0, w0, b1, w1 of one.
 Weights = list[np.ndarray]
 
 
-def make_run(name: Name, hidden: tuple[int, ...] = (HIDDEN,), policy_dropout: float = 0.0, **learner: Any) -> RunConfig:
-  values = {"learning_rate": 0.01, "discount": 0.9, "target_update_rate": 0.2, **learner}
+def make_run(algorithm: str | AlgorithmConfig, hidden: tuple[int, ...] = (HIDDEN,), **learner: Any) -> RunConfig:
+  """Of an algorithm, or of one's defaults."""
+  if isinstance(algorithm, str):
+    algorithm = ALGORITHMS[algorithm]()
+  parts = {"learning_rate": 0.01, "discount": 0.9, "target_update_rate": 0.2, **learner}
   return RunConfig(
     events=(EventSpec("event", "module:function", 1),),
     replay=ReplayConfig(default=TableSpec("default", 0.5), tables=(TableSpec("event", 0.5),)),
-    network=NetworkConfig(hidden, policy_dropout=policy_dropout),
-    learner=LearnerConfig(algorithm=name, **values),
+    network=NetworkConfig(hidden),
+    learner=LearnerConfig(algorithm=algorithm, **parts),
   )
 
 
@@ -137,12 +141,14 @@ class Oracle:
   def __init__(self, updates: Updates, run: RunConfig, seed: int):
     self.policy, self.critics = arrays(part(updates, "policy")), arrays(part(updates, "critics"))
     self.target_critics = arrays(part(updates, "target_critics"))
-    self.target_policy = arrays(part(updates, "target_policy")) if run.learner.algorithm == "td3" else []
+    self.target_policy = arrays(part(updates, "target_policy")) if isinstance(run.learner.algorithm, Td3Config) else []
     self.config = run.learner
-    self.log_temperature = np.array(np.log(run.learner.sac.temperature))
+    self.algorithm: Any = run.learner.algorithm
+    self.log_temperature = np.array(np.log(getattr(self.algorithm, "temperature", 1.0)))
     self._noise = tf.random.Generator.from_seed(seed)
     config = run.learner
-    policy_rate = config.policy_learning_rate or config.learning_rate
+    assert isinstance(self.algorithm, ActorCriticConfig)
+    policy_rate = self.algorithm.policy_learning_rate or config.learning_rate
     self._critics_adam = Adam(self.critics, config.learning_rate, config.max_gradient_norm)
     self._policy_adam = Adam(self.policy, policy_rate, config.max_gradient_norm)
     self._temperature_adam = Adam([self.log_temperature], policy_rate, None)
@@ -150,7 +156,7 @@ class Oracle:
 
   def update(self, batch: dict[str, np.ndarray], weights: np.ndarray) -> tuple[float, np.ndarray]:
     rewards, discounts = batch["reward"].astype(np.float64), self.config.discount * batch["discount"]
-    update = self._td3 if self.config.algorithm == "td3" else self._sac
+    update = self._td3 if isinstance(self.algorithm, Td3Config) else self._sac
     return update(batch["observation"], batch["action"], rewards, discounts, batch["next_observation"], weights)
 
   def _draw_noise(self, rows: int) -> np.ndarray:
@@ -168,7 +174,7 @@ class Oracle:
     return before
 
   def _squares(self, weights: Weights) -> float:
-    return self.config.policy_l2 * sum(float((array**2).sum()) for array in weights if array.ndim > 1)
+    return self.algorithm.policy_l2 * sum(float((array**2).sum()) for array in weights if array.ndim > 1)
 
   def _follow(self, targets: Weights, online: Weights) -> None:
     rate = self.config.target_update_rate
@@ -186,9 +192,9 @@ class Oracle:
 
     def losses(of: Weights) -> np.ndarray:
       values = critics(of, observations, actions)
-      if self.config.algorithm == "sac":
+      if not isinstance(self.algorithm, QrSacConfig):
         return 0.5 * (targets - values)[..., 0] ** 2
-      count, kappa = values.shape[2], self.config.sac.kappa
+      count, kappa = values.shape[2], self.algorithm.kappa
       u = targets[None, :, None, :] - values[:, :, :, None]
       huber = np.where(np.abs(u) <= kappa, 0.5 * u**2, kappa * (np.abs(u) - 0.5 * kappa))
       taus = (np.arange(count) + 0.5)[:, None] / count
@@ -204,14 +210,14 @@ class Oracle:
 
     entropy = -drawn(self.policy, observations, noise)[1].mean()
     self._policy_adam.apply(self.policy, slopes(policy_loss, self.policy))
-    if self.config.sac.learn_temperature:
-      target = -2.0 if self.config.sac.target_entropy is None else self.config.sac.target_entropy
+    if self.algorithm.learn_temperature:
+      target = -2.0 if self.algorithm.target_entropy is None else self.algorithm.target_entropy
       self._temperature_adam.apply([self.log_temperature], [np.array(entropy - target)])
     self._follow(self.target_critics, self.critics)
     return loss, td_error
 
   def _td3(self, observations, actions, rewards, discounts, next_observations, weights) -> tuple[float, np.ndarray]:
-    td3 = self.config.td3
+    td3 = self.algorithm
     noise = np.clip(td3.target_noise * self._draw_noise(len(rewards)), -td3.target_noise_clip, td3.target_noise_clip)
     next_actions = np.clip(np.tanh(mlp(self.target_policy, next_observations)) + noise, -1, 1)
     targets = rewards + discounts * critics(self.target_critics, next_observations, next_actions)[..., 0].min(axis=0)
@@ -232,23 +238,23 @@ class Oracle:
 
 
 @pytest.mark.parametrize(
-  ("name", "learner"),
+  ("config", "learner"),
   [
-    ("sac", {}),
-    ("sac", {"sac": SacConfig(temperature=0.2, learn_temperature=False)}),
-    ("sac", {"sac": SacConfig(temperature=0.5, target_entropy=-1.0), "policy_learning_rate": 0.003}),
-    ("sac", {"max_gradient_norm": 0.05, "policy_l2": 0.1}),
-    ("qr_sac", {"sac": SacConfig(temperature=0.3, quantiles=3, kappa=0.5)}),
-    ("td3", {}),
-    ("td3", {"td3": Td3Config(policy_period=1, target_noise=1.0, target_noise_clip=0.3), "policy_l2": 0.1}),
-    ("td3", {"td3": Td3Config(policy_period=2, target_period=1)}),
-    ("td3", {"td3": Td3Config(policy_period=1, target_period=3)}),
+    (SacConfig(), {}),
+    (SacConfig(temperature=0.2, learn_temperature=False), {}),
+    (SacConfig(temperature=0.5, target_entropy=-1.0, policy_learning_rate=0.003), {}),
+    (SacConfig(policy_l2=0.1), {"max_gradient_norm": 0.05}),
+    (QrSacConfig(temperature=0.3, quantiles=3, kappa=0.5), {}),
+    (Td3Config(), {}),
+    (Td3Config(policy_period=1, target_noise=1.0, target_noise_clip=0.3, policy_l2=0.1), {}),
+    (Td3Config(policy_period=2, target_period=1), {}),
+    (Td3Config(policy_period=1, target_period=3), {}),
   ],
 )
-def test_updates_are_those_of_plain_numpy(name: Name, learner: dict[str, Any]) -> None:
-  run = make_run(name, **learner)
+def test_updates_are_those_of_plain_numpy(config: AlgorithmConfig, learner: dict[str, Any]) -> None:
+  run = make_run(config, **learner)
   updates = make(run, seed=3)
-  shift(updates, "target_critics", *(["target_policy"] if name == "td3" else []))
+  shift(updates, "target_critics", *(["target_policy"] if isinstance(config, Td3Config) else []))
   oracle = Oracle(updates, run, seed=3)
   rng = np.random.default_rng(0)
   for _ in range(4):
@@ -258,15 +264,15 @@ def test_updates_are_those_of_plain_numpy(name: Name, learner: dict[str, Any]) -
     loss, td_error = oracle.update(CODEC.unpack(rows), weights)
     np.testing.assert_allclose(metrics["loss"], [loss], rtol=2e-3)
     np.testing.assert_allclose(td_errors, [td_error], rtol=2e-3, atol=2e-4)
-    for part_name in ("policy", "critics", "target_critics", *(["target_policy"] if name == "td3" else [])):
+    for part_name in ("policy", "critics", "target_critics", *(["target_policy"] if oracle.target_policy else [])):
       for ours, theirs in zip(arrays(part(updates, part_name)), getattr(oracle, part_name), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=3e-4)
-    if name != "td3":
+    if isinstance(config, SacConfig):
       np.testing.assert_allclose(part(updates, "log_temperature").numpy(), oracle.log_temperature, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_several_updates_in_one_call_are_as_many_calls_of_one(name: Name) -> None:
+def test_several_updates_in_one_call_are_as_many_calls_of_one(name: str) -> None:
   together, alone = make(make_run(name)), make(make_run(name))
   rng = np.random.default_rng(1)
   rows = np.stack([random_rows(rng) for _ in range(5)])
@@ -284,7 +290,7 @@ def test_several_updates_in_one_call_are_as_many_calls_of_one(name: Name) -> Non
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_terminated_row_does_not_bootstrap_and_a_truncated_one_does(name: Name) -> None:
+def test_a_terminated_row_does_not_bootstrap_and_a_truncated_one_does(name: str) -> None:
   run = make_run(name)
   updates = make(run)
   # Whatever they see, the targets say 1000.
@@ -310,7 +316,7 @@ def test_a_terminated_row_does_not_bootstrap_and_a_truncated_one_does(name: Name
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_errors_of_twin_critics_that_have_opposite_signs_do_not_cancel_out(name: Name) -> None:
+def test_errors_of_twin_critics_that_have_opposite_signs_do_not_cancel_out(name: str) -> None:
   updates = make(make_run(name))
   # Whatever they see, one critic says 4 and the other -2; the row's target is its reward.
   _, last_bias, *weights = part(updates, "critics").variables
@@ -329,11 +335,11 @@ def test_errors_of_twin_critics_that_have_opposite_signs_do_not_cancel_out(name:
   np.testing.assert_allclose(td_errors, [[3.0, 3.0, 5.0]], rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["sac", "qr_sac"])
-def test_updates_leave_out_units_of_the_policy_where_there_is_dropout(name: Name) -> None:
+@pytest.mark.parametrize("kind", [SacConfig, QrSacConfig])
+def test_updates_leave_out_units_of_the_policy_where_there_is_dropout(kind: type[SacConfig]) -> None:
   rows = random_rows(np.random.default_rng(0), batch=16)[None]
   (plain, _), (again, _), (dropping, _) = (
-    update(make(make_run(name, (64,), policy_dropout)), rows) for policy_dropout in (0.0, 0.0, 0.5)
+    update(make(make_run(kind(policy_dropout=share), (64,))), rows) for share in (0.0, 0.0, 0.5)
   )
   assert plain["policy_loss"] == again["policy_loss"]
   assert abs(plain["policy_loss"] - dropping["policy_loss"]) > 1e-3
@@ -341,7 +347,7 @@ def test_updates_leave_out_units_of_the_policy_where_there_is_dropout(name: Name
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_targets_start_as_the_online_networks_and_a_seed_makes_the_same_ones(name: Name) -> None:
+def test_targets_start_as_the_online_networks_and_a_seed_makes_the_same_ones(name: str) -> None:
   first, second, other = make(make_run(name), 3), make(make_run(name), 3), make(make_run(name), 4)
   np.testing.assert_array_equal(flatten_weights(part(first, "critics")), flatten_weights(part(first, "target_critics")))
   np.testing.assert_array_equal(flatten_weights(part(first, "policy")), flatten_weights(part(second, "policy")))
@@ -349,7 +355,7 @@ def test_targets_start_as_the_online_networks_and_a_seed_makes_the_same_ones(nam
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_conflict_averse_updates_without_a_coefficient_are_plain_ones_and_with_one_they_are_not(name: Name) -> None:
+def test_conflict_averse_updates_without_a_coefficient_are_plain_ones_and_with_one_they_are_not(name: str) -> None:
   combining = make_run(name, cagrad=CagradConfig(coefficient=0.5))
   plain, average, averse = make(make_run(name)), make(combining), make(combining)
   rng = np.random.default_rng(5)
@@ -363,7 +369,7 @@ def test_conflict_averse_updates_without_a_coefficient_are_plain_ones_and_with_o
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_observations_are_normalised_by_the_moments_of_the_default_tables_rows(name: Name) -> None:
+def test_observations_are_normalised_by_the_moments_of_the_default_tables_rows(name: str) -> None:
   run = make_run(name)
   run = dataclasses.replace(run, network=dataclasses.replace(run.network, normalize_observations=True))
   updates = make(run)
@@ -382,7 +388,7 @@ def test_observations_are_normalised_by_the_moments_of_the_default_tables_rows(n
   ("name", "cagrad"), [*((name, CagradConfig()) for name in NAMES), ("sac", CagradConfig(coefficient=0.5))]
 )
 def test_compiled_updates_are_those_that_are_not(
-  name: Name, cagrad: CagradConfig, monkeypatch: pytest.MonkeyPatch
+  name: str, cagrad: CagradConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
   compiled, plain = (make(make_run(name, jit_compile=jit, cagrad=cagrad)) for jit in (True, False))
   for updates in (compiled, plain):
@@ -404,7 +410,7 @@ def test_compiled_updates_are_those_that_are_not(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_finds_the_best_action_of_a_bandit(name: Name) -> None:
+def test_it_finds_the_best_action_of_a_bandit(name: str) -> None:
   rng = np.random.default_rng(0)
   best = np.array([0.3, -0.6])
   actions = rng.uniform(-1, 1, size=(300, 64, 2)).astype(np.float32)
@@ -422,8 +428,9 @@ def test_it_finds_the_best_action_of_a_bandit(name: Name) -> None:
       for batch in actions
     ]
   )
-  learner: dict[str, Any] = {} if name == "td3" else {"sac": SacConfig(temperature=0.01, learn_temperature=False)}
-  updates = make(make_run(name, (32,), learning_rate=0.003, target_update_rate=0.05, **learner))
+  changes = {} if name == "td3" else {"temperature": 0.01, "learn_temperature": False}
+  config = dataclasses.replace(ALGORITHMS[name](), **changes)
+  updates = make(make_run(config, (32,), learning_rate=0.003, target_update_rate=0.05))
   for _ in range(8):
     metrics, _ = update(updates, rows)
   assert np.isfinite(list(metrics.values())).all()
@@ -432,7 +439,7 @@ def test_it_finds_the_best_action_of_a_bandit(name: Name) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_updates_stay_finite_where_the_policy_is_at_its_bounds(name: Name) -> None:
+def test_updates_stay_finite_where_the_policy_is_at_its_bounds(name: str) -> None:
   updates = make(make_run(name))
   for variable in part(updates, "policy").trainable_variables:
     variable.assign(variable + 30.0)
@@ -447,7 +454,7 @@ def test_updates_stay_finite_where_the_policy_is_at_its_bounds(name: Name) -> No
 def test_a_learned_temperature_rises_while_the_policy_has_too_little_entropy_and_falls_while_it_has_too_much() -> None:
   rows = np.stack([random_rows(np.random.default_rng(0))] * 5)
   temperatures = [
-    update(make(make_run("sac", sac=SacConfig(temperature=0.5, target_entropy=target))), rows)[0]["temperature"]
+    update(make(make_run(SacConfig(temperature=0.5, target_entropy=target))), rows)[0]["temperature"]
     for target in (50.0, -50.0)
   ]
   assert (np.diff(temperatures[0]) > 0).all()

@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs import CagradConfig, EventSpec, LearnerConfig, NetworkConfig, ReplayConfig, RunConfig, TableSpec
+from configs import (
+  CagradConfig,
+  DdqnConfig,
+  EventSpec,
+  LearnerConfig,
+  NetworkConfig,
+  ReplayConfig,
+  RunConfig,
+  TableSpec,
+)
 from learner.algorithms.losses import double_q_learning
 from learner.gradients.cagrad import conflict_averse
 from learner.updates import Updates, make_updates
@@ -64,8 +73,8 @@ def _make(
   run = RunConfig(
     events=(EventSpec("event", "module:function", 1),),
     replay=ReplayConfig(default=TableSpec("default", 0.5), tables=(TableSpec("event", 0.5),)),
-    network=NetworkConfig(hidden_sizes=hidden, dueling=dueling),
-    learner=config,
+    network=NetworkConfig(hidden_sizes=hidden),
+    learner=dataclasses.replace(config, algorithm=DdqnConfig(dueling=dueling)),
   )
   return make_updates(run, make_row_codec(spec), spec, seed)
 

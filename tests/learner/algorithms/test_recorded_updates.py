@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from acme import specs
 
-from configs import LearnerConfig, NetworkConfig, RunConfig, SacConfig, Td3Config
+from configs import DdqnConfig, LearnerConfig, NetworkConfig, QrSacConfig, RunConfig, SacConfig, Td3Config
 from learner.algorithms import Algorithm
 from learner.updates import make_updates
 from replay_server.contract.layout import make_row_codec
@@ -44,30 +44,27 @@ CASES = {
   "ddqn": (DISCRETE, _config(SMALL)),
   "ddqn_options": (
     DISCRETE,
-    _config(NetworkConfig((16, 8), dueling=True, normalize_observations=True), max_gradient_norm=0.5),
+    _config(DEEP, algorithm=DdqnConfig(dueling=True), max_gradient_norm=0.5),
   ),
-  "sac": (CONTINUOUS, _config(SMALL, algorithm="sac")),
+  "sac": (CONTINUOUS, _config(SMALL, algorithm=SacConfig())),
   "sac_options": (
     CONTINUOUS,
-    _config(DEEP, algorithm="sac", max_gradient_norm=0.5, policy_l2=1e-3, policy_learning_rate=5e-4),
+    _config(DEEP, algorithm=SacConfig(policy_l2=1e-3, policy_learning_rate=5e-4), max_gradient_norm=0.5),
   ),
   "qr_sac": (
     CONTINUOUS,
     _config(
       SMALL,
-      algorithm="qr_sac",
-      sac=SacConfig(temperature=0.2, learn_temperature=False, quantiles=8, kappa=0.7),
+      algorithm=QrSacConfig(temperature=0.2, learn_temperature=False, quantiles=8, kappa=0.7),
     ),
   ),
-  "td3": (CONTINUOUS, _config(SMALL, algorithm="td3")),
+  "td3": (CONTINUOUS, _config(SMALL, algorithm=Td3Config())),
   "td3_options": (
     CONTINUOUS,
     _config(
       SMALL,
-      algorithm="td3",
+      algorithm=Td3Config(policy_l2=1e-3, policy_period=3, target_period=1),
       max_gradient_norm=1.0,
-      policy_l2=1e-3,
-      td3=Td3Config(policy_period=3, target_period=1),
     ),
   ),
 }

@@ -121,7 +121,7 @@ def goal_only(config: RunConfig) -> RunConfig:
   return dataclasses.replace(swept, events=tuple(dataclasses.replace(event, history=1) for event in swept.events))
 
 
-BASELINES: Mapping[str, Callable[[RunConfig], RunConfig]] = {
+METHODS: Mapping[str, Callable[[RunConfig], RunConfig]] = {
   "uniform": uniform,
   "per": per,
   "sset": sset,
@@ -134,15 +134,15 @@ BASELINES: Mapping[str, Callable[[RunConfig], RunConfig]] = {
 }
 
 
-def apply_baseline(config: RunConfig, name: str) -> RunConfig:
+def apply_method(config: RunConfig, name: str) -> RunConfig:
   """`config` with the method `name`.
 
   Raises:
     UserError: there is no such method (the sentence names the nearest), or the config does not have what it needs.
   """
-  if name not in BASELINES:
-    raise UserError(f"There is no method {name!r}: {name_hint(name, BASELINES)}")
-  return BASELINES[name](config)
+  if name not in METHODS:
+    raise UserError(f"There is no method {name!r}: {name_hint(name, METHODS)}")
+  return METHODS[name](config)
 
 
 def _joint_capacity(config: RunConfig, tables: Sequence[TableSpec]) -> int | None:

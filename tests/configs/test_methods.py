@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from configs import CagradConfig, EventSpec, RunConfig, TableSpec, UserError, from_json, load_config, to_json
-from configs.baselines import BASELINES, apply_baseline
+from configs.methods import METHODS, apply_method
 
 THREE_ROOMS = load_config("three_rooms")
 
@@ -20,7 +20,7 @@ def with_replay(**changes: object) -> RunConfig:
 
 
 def test_uniform_has_one_table_with_all_of_the_capacity_and_watches_the_goal():
-  config = apply_baseline(THREE_ROOMS, "uniform")
+  config = apply_method(THREE_ROOMS, "uniform")
   assert shares(config) == {"default": (1.0, 20_000)}
   assert [(event.name, event.table) for event in config.events] == [("done", None)]
   assert config.evaluator.solved_event == "done"
@@ -28,7 +28,7 @@ def test_uniform_has_one_table_with_all_of_the_capacity_and_watches_the_goal():
 
 def test_uniform_without_a_goal_event_has_no_events():
   evaluator = dataclasses.replace(THREE_ROOMS.evaluator, solved_event="")
-  assert apply_baseline(dataclasses.replace(THREE_ROOMS, evaluator=evaluator), "uniform").events == ()
+  assert apply_method(dataclasses.replace(THREE_ROOMS, evaluator=evaluator), "uniform").events == ()
 
 
 def test_uniform_adds_up_capacities_that_tables_have_of_their_own_and_samples_uniformly():
@@ -36,18 +36,18 @@ def test_uniform_adds_up_capacities_that_tables_have_of_their_own_and_samples_un
     default=TableSpec("default", 0.5, min_size=100, selector="lifo"),
     tables=(TableSpec("at_gap", 0.2, capacity=500), TableSpec("done", 0.3, capacity=700)),
   )
-  uniform = apply_baseline(config, "uniform")
+  uniform = apply_method(config, "uniform")
   assert shares(uniform) == {"default": (1.0, 10_000 + 500 + 700)}
   assert uniform.replay.default.selector == "uniform"
   assert uniform.replay.default.min_size == 100
 
 
 def test_sset_is_the_config_as_it_is():
-  assert apply_baseline(THREE_ROOMS, "sset") == THREE_ROOMS
+  assert apply_method(THREE_ROOMS, "sset") == THREE_ROOMS
 
 
 def test_reverse_sweep_gives_the_goal_what_all_events_had():
-  config = apply_baseline(THREE_ROOMS, "reverse_sweep")
+  config = apply_method(THREE_ROOMS, "reverse_sweep")
   assert shares(config) == {"default": (0.5, 10_000), "done": (0.5, 10_000)}
   assert [(event.name, event.table, event.history) for event in config.events] == [("done", "done", 200)]
 
@@ -59,23 +59,23 @@ def test_reverse_sweep_keeps_a_table_that_the_goal_shared_and_adds_up_capacities
   config = dataclasses.replace(
     THREE_ROOMS, events=(*events, extra), replay=dataclasses.replace(THREE_ROOMS.replay, tables=tables)
   )
-  swept = apply_baseline(config, "reverse_sweep")
+  swept = apply_method(config, "reverse_sweep")
   assert shares(swept) == {"default": (0.5, 10_000), "all": (0.5, 1_000)}
   assert [event.name for event in swept.events] == ["done"]
 
 
 def test_goal_only_is_reverse_sweep_with_the_events_step_alone():
-  config = apply_baseline(THREE_ROOMS, "goal_only")
-  assert config.replay == apply_baseline(THREE_ROOMS, "reverse_sweep").replay
+  config = apply_method(THREE_ROOMS, "goal_only")
+  assert config.replay == apply_method(THREE_ROOMS, "reverse_sweep").replay
   assert [(event.name, event.history) for event in config.events] == [("done", 1)]
 
 
 def test_the_methods_by_td_error_draw_so_from_every_table_and_are_otherwise_those_without():
   for name, without in (("per", "uniform"), ("sset_per", "sset")):
-    config = apply_baseline(THREE_ROOMS, name)
+    config = apply_method(THREE_ROOMS, name)
     assert {table.selector for table in config.replay.all_tables} == {"prioritized"}
-    assert shares(config) == shares(apply_baseline(THREE_ROOMS, without))
-    assert config.events == apply_baseline(THREE_ROOMS, without).events
+    assert shares(config) == shares(apply_method(THREE_ROOMS, without))
+    assert config.events == apply_method(THREE_ROOMS, without).events
 
 
 def test_the_methods_that_shape_keep_the_potential_and_all_others_drop_it():
@@ -85,26 +85,26 @@ def test_the_methods_that_shape_keep_the_potential_and_all_others_drop_it():
     potential_arguments={"cells": [[5, 0]]},
   )
   config = dataclasses.replace(THREE_ROOMS, environment=environment)
-  for name in BASELINES:
-    assert apply_baseline(config, name).environment == (environment if "pbs" in name else THREE_ROOMS.environment)
-  assert apply_baseline(config, "sset_pbs").replay == THREE_ROOMS.replay
-  assert apply_baseline(config, "pbs").replay == apply_baseline(THREE_ROOMS, "uniform").replay
+  for name in METHODS:
+    assert apply_method(config, name).environment == (environment if "pbs" in name else THREE_ROOMS.environment)
+  assert apply_method(config, "sset_pbs").replay == THREE_ROOMS.replay
+  assert apply_method(config, "pbs").replay == apply_method(THREE_ROOMS, "uniform").replay
 
 
 def test_cagrad_is_sset_with_a_coefficient_and_without_event_tables_it_goes():
-  config = apply_baseline(THREE_ROOMS, "cagrad")
+  config = apply_method(THREE_ROOMS, "cagrad")
   assert config.learner.cagrad == CagradConfig(0.5)
   own = dataclasses.replace(
     THREE_ROOMS,
     learner=dataclasses.replace(THREE_ROOMS.learner, cagrad=CagradConfig(0.9, 0.0), bias_correction="balance"),
   )
-  assert apply_baseline(own, "cagrad") == own
-  assert apply_baseline(own, "uniform").learner == THREE_ROOMS.learner
+  assert apply_method(own, "cagrad") == own
+  assert apply_method(own, "uniform").learner == THREE_ROOMS.learner
 
 
-@pytest.mark.parametrize("name", sorted(set(BASELINES) - {"pbs", "sset_pbs"}))
+@pytest.mark.parametrize("name", sorted(set(METHODS) - {"pbs", "sset_pbs"}))
 def test_every_method_changes_what_it_is_about_alone_and_travels_as_json(name):
-  config = apply_baseline(THREE_ROOMS, name)
+  config = apply_method(THREE_ROOMS, name)
   learner = dataclasses.replace(config.learner, cagrad=CagradConfig())
   same = dataclasses.replace(config, events=THREE_ROOMS.events, replay=THREE_ROOMS.replay, learner=learner)
   assert same == THREE_ROOMS
@@ -123,9 +123,9 @@ def test_every_method_changes_what_it_is_about_alone_and_travels_as_json(name):
     ("pbs", THREE_ROOMS, r"The config 'three_rooms' has no potential to shape rewards by: name one"),
     ("sset", RunConfig(), r"The config 'run' has no event tables for SSET: add events and their tables\."),
     ("reverse_sweep", RunConfig(), r"The config 'run' has no goal event: name one that feeds a table in evaluator"),
-    ("goal_only", apply_baseline(THREE_ROOMS, "uniform"), r"The config 'three_rooms' has no goal event"),
+    ("goal_only", apply_method(THREE_ROOMS, "uniform"), r"The config 'three_rooms' has no goal event"),
   ],
 )
 def test_what_cannot_be_applied_is_refused(name, config, sentence):
   with pytest.raises(UserError, match=sentence):
-    apply_baseline(config, name)
+    apply_method(config, name)

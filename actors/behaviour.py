@@ -1,0 +1,86 @@
+"""How the actions of one environment are chosen: which policy acts, and which actions are random."""
+
+import dataclasses
+
+import numpy as np
+from acme import specs
+
+from actors.policies import random_action
+from networks import NO_EXTRAS, ActingPolicy, Array, Extras
+
+
+class WarmUp:
+  """Counts the random steps that a run begins with (`actor.random_steps`), for all environments of one worker.
+
+  Attributes:
+    steps_left: random steps that the run still needs, as far as this worker knows; 0 or less once the warm-up is over.
+  """
+
+  def __init__(self, random_steps: int):
+    """Begins the warm-up of a run that has taken no steps yet."""
+    self.steps_left = random_steps
+    self._random_steps = random_steps
+
+  def note(self, environment_steps: int) -> None:
+    """Takes in the server's count of the whole run's steps, which may lag behind what this worker has counted itself."""
+    self.steps_left = min(self.steps_left, self._random_steps - environment_steps)
+
+  def take(self) -> bool:
+    """Counts one step; True if it belongs to the warm-up."""
+    self.steps_left -= 1
+    return self.steps_left >= 0
+
+
+class Greedy:
+  """A policy that explores without noise, for evaluations."""
+
+  def __init__(self, policy: ActingPolicy):
+    """Wraps `policy`."""
+    self._policy = policy
+
+  def best(self, observations: Array) -> Array:
+    """The policy's best actions, [B, ...]."""
+    return self._policy.best(observations)
+
+  def explore(self, observations: Array, rng: np.random.Generator) -> tuple[Array, Extras]:
+    """The policy's best actions, [B, ...], and no extras."""
+    del rng
+    return self._policy.best(observations), NO_EXTRAS
+
+
+@dataclasses.dataclass(eq=False)
+class Behaviour:
+  """A policy, and the random actions that are mixed in.
+
+  Attributes:
+    actions: the environment's action spec.
+    rng: of random actions and of the policy's noise.
+    policy: that acts; None takes random actions only.
+    version: of the policy; 0 where it has none.
+    epsilon: probability of a random action where the policy would act.
+    warm_up: random steps to take first; shared by the environments of a worker.
+  """
+
+  actions: specs.BoundedArray
+  rng: np.random.Generator
+  policy: ActingPolicy | None = None
+  version: int = 0
+  epsilon: float = 0.0
+  warm_up: WarmUp = dataclasses.field(default_factory=lambda: WarmUp(0))
+
+  def next_policy(self) -> ActingPolicy | None:
+    """The policy that chooses the next action; None if that action is random. Draws and counts: call it once a step."""
+    # An episode that began in the warm-up may outlast it: until it ends there is no policy.
+    if self.warm_up.take() or self.policy is None:
+      return None
+    if self.epsilon > 0 and self.rng.random() < self.epsilon:
+      return None
+    return self.policy
+
+  def random_action(self) -> np.ndarray:
+    """An action drawn uniformly.
+
+    Raises:
+      UserError: the spec has no finite bounds to draw between.
+    """
+    return random_action(self.actions, self.rng)

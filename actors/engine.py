@@ -1,0 +1,46 @@
+"""From observations to actions: the one path for workers, evaluations and reports, in one environment or in several."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from actors.behaviour import Behaviour
+from networks import NO_EXTRAS, ActingPolicy, Array, Extras
+
+
+class Choice(NamedTuple):
+  """What a behaviour chose for one environment.
+
+  Attributes:
+    action: as the environment's action spec says.
+    extras: of the policy's choice, without the batch dimension; none for a random action.
+  """
+
+  action: Array
+  extras: Extras
+
+
+def choose_actions(behaviours: Sequence[Behaviour], observations: Sequence[Array]) -> list[Choice]:
+  """Chooses the next action of every environment; environments that share a policy share its forward pass.
+
+  Args:
+    behaviours: one for each environment. A shared policy takes its noise from the generator of the first that uses it.
+    observations: the environments' latest, in the same order, [...] each.
+  """
+  choices: list[Any] = [None] * len(behaviours)  # Every one is set below.
+  users: dict[ActingPolicy, list[int]] = {}
+  for index, behaviour in enumerate(behaviours):
+    policy = behaviour.next_policy()
+    if policy is None:
+      choices[index] = Choice(behaviour.random_action(), NO_EXTRAS)
+    elif policy in users:
+      users[policy].append(index)
+    else:
+      users[policy] = [index]
+  for policy, indices in users.items():
+    batch = np.array([observations[index] for index in indices])
+    actions, extras = policy.explore(batch, behaviours[indices[0]].rng)
+    for row, index in enumerate(indices):
+      choices[index] = Choice(actions[row], extras and {name: values[row] for name, values in extras.items()})
+  return choices

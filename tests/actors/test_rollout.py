@@ -1,0 +1,55 @@
+"""What a policy says of its behaviour reaches the rows: rollouts of real environments into a real server."""
+
+import pathlib
+
+import numpy as np
+import pytest
+
+from actors.behaviour import Behaviour
+from actors.engine import choose_actions
+from actors.rollout import Rollout
+from environments import make_event_environment
+from networks import Extras
+from tests.actors.running import SPEC, TIME_LIMIT, make_run
+from tests.serving import adding, drain, serving, with_behaviour
+
+
+class _Policy:
+  """Takes the action that the heading says, and tells the position that it saw."""
+
+  def best(self, observations: np.ndarray) -> np.ndarray:
+    return (observations[:, 2] > 0).astype(np.int32)
+
+  def explore(self, observations: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, Extras]:
+    return self.best(observations), {"behaviour": observations[:, :2].astype(np.float32)}
+
+
+def test_the_rows_hold_the_extras_of_their_own_actions(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+  config, policy = with_behaviour(make_run(), monkeypatch), _Policy()
+  with serving(config, tmp_path, SPEC, inline=True) as server:
+    with adding(server, writer_id=1) as (first, _), adding(server, writer_id=2) as (second, _):
+      rollouts = [
+        Rollout(
+          "actor_0",
+          make_event_environment(config, seed=seed),
+          Behaviour(SPEC.actions, np.random.default_rng(seed), policy, version=7),
+          adder,
+        )
+        for seed, adder in enumerate((first, second))
+      ]
+      for rollout in rollouts:
+        assert rollout.ended
+        rollout.begin()
+      behaviours = [rollout.behaviour for rollout in rollouts]
+      for t in range(TIME_LIMIT):
+        choices = choose_actions(behaviours, [rollout.observation for rollout in rollouts])
+        summaries = [rollout.step(choice) for rollout, choice in zip(rollouts, choices, strict=True)]
+        assert [rollout.ended for rollout in rollouts] == [t == TIME_LIMIT - 1] * 2
+    rows = drain(server.connection, "default", server.manifest.codec)
+  assert [(summary.actor, summary.length, summary.policy_version) for summary in summaries if summary] == [
+    ("actor_0", TIME_LIMIT, 7)
+  ] * 2
+  assert len(rows) == 2 * TIME_LIMIT
+  for row in rows:
+    np.testing.assert_array_equal(row["behaviour"], row["observation"][:2])
+    assert int(row["policy_version"]) == 7
