@@ -146,7 +146,8 @@ class Evaluator:
     self._event_names = [event.name for event in config.events]
     self._environment = make_event_environment(config, seed=seed)
     self._rng = np.random.default_rng(seed)
-    manifest.check_codec(layout.make_row_codec(make_environment_spec(self._environment)))
+    self._spec = manifest.spec
+    manifest.check_spec(make_environment_spec(self._environment))
     self._source = PolicySource(connection, config.replay.default.name)
     self._writer = connection.writer()
     self._stop = stop
@@ -206,6 +207,6 @@ class Evaluator:
     # Of policies as good as each other the latest is kept: it has learned the longest.
     if self._best_path is not None and (summary.solved, summary.mean_return) >= self._best:
       self._best = (summary.solved, summary.mean_return)
-      save_snapshot(self._best_path.with_suffix(".npz"), snapshot, self._run_config)
+      save_snapshot(self._best_path.with_suffix(".npz"), snapshot, self._run_config, self._spec)
       replace_text(self._best_path, json.dumps({"solved": summary.solved, "mean_return": summary.mean_return}))
     self._writer.write(layout.EPISODES, [encode(summary)])

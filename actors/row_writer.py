@@ -1,8 +1,7 @@
 """Writes rows, and items that reference them, to the replay server.
 
-This is the one class that goes round Reverb's Python `TrajectoryWriter` to the C++ writer below it: the Python one keeps its
-history as lists that grow with the episode and takes a dozen function calls for an item of one step. `make bench` measures
-what that saves, and tests/actors hold that both leave the same tables behind.
+It writes with Reverb's C++ writer (replay_server/contract/reverb_api.py); tests/actors hold that Reverb's Python writer would
+leave the same tables behind.
 """
 
 import collections
@@ -11,11 +10,11 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-import reverb
 
 from configs import Stopped, UserError
 from replay_server.contract.connection import Connection
 from replay_server.contract.layout import MAX_PRIORITY
+from replay_server.contract.reverb_api import Reference
 
 # An item that is sent by itself takes three times as much CPU time as one of many: threads wake each other up for every one.
 _BURST_ITEMS = 128
@@ -29,12 +28,12 @@ _FLUSH_TIMEOUT_MS = 500
 class Row:
   """A row for items to reference; made by `RowWriter.append`."""
 
-  __slots__ = ("cell", "number", "values")
+  __slots__ = ("number", "references", "values")
 
   def __init__(self, values: np.ndarray, number: int):
     self.values: np.ndarray | None = values  # Until it was sent.
     self.number = number
-    self.cell: reverb.pybind.WeakCellRef | None = None  # From then on.
+    self.references: list[Reference] = []  # From then on, one.
 
 
 class RowWriter:
@@ -64,11 +63,7 @@ class RowWriter:
     Raises:
       ServerLost: the server does not answer.
     """
-    # A longer chunk would be pinned whole by any item on it, and would hide its items until it is full.
-    options = reverb.pybind.ConstantChunkerOptions(max_chunk_length=1, num_keep_alive_refs=max_references)
-    self._writer = connection.call(
-      lambda: connection.client._client.NewTrajectoryWriter(options, None), "opening a writer"
-    )
+    self._writer = connection.open_writer(max_references)
     self._max_references = max_references
     self._stop = stop
     self._on_wait = on_wait
@@ -115,10 +110,10 @@ class RowWriter:
     writer, queue = self._writer, self._queue
     while queue:
       table, row, priority = queue.popleft()
-      if row.cell is None:
-        (row.cell,) = writer.Append([row.values])
+      if row.values is not None:
+        row.references = writer.append([row.values])
         row.values = None
-      writer.CreateItem(table, priority, [[row.cell]], [True])
+      writer.create_item(table, row.references, priority)
       self._unflushed += 1
       if self._unflushed >= _FLUSH_AFTER_ITEMS:
         self._wait(_PENDING_ITEMS)
@@ -147,19 +142,12 @@ class RowWriter:
 
   def _try_flush(self, pending_items: int) -> bool:
     try:
-      self._writer.Flush(pending_items, _FLUSH_TIMEOUT_MS)
-    except RuntimeError as error:
-      if "Timeout exceeded" not in str(error):
-        raise
+      self._writer.flush(pending_items, _FLUSH_TIMEOUT_MS)
+    except TimeoutError:
       return False
     return True
 
   def close(self) -> None:
     """Drops what is pending; `flush` first to keep it."""
     self._queue.clear()
-    self._writer.Close()
-
-  def __del__(self) -> None:
-    # Unclosed, the C++ writer waits for its items when it goes, without end if the server is gone, holding Python's lock.
-    if hasattr(self, "_writer"):
-      self.close()
+    self._writer.close()

@@ -80,8 +80,7 @@ class RolloutWorker:
     seeds = np.random.SeedSequence(seed).generate_state(2 * count).tolist()
     environments = [make_event_environment(config, seed=s, shaped=True) for s in seeds[:count]]
     spec = make_environment_spec(environments[0])
-    codec = layout.make_row_codec(spec)
-    manifest.check_codec(codec)
+    manifest.check_spec(spec)
     self._bank = PolicyBank(lambda weights: make_acting_policy(config, spec, weights))
     writers = [RowWriter(connection, references_needed(config), stop, self._note_wait) for _ in environments]
     # Only a bias correction asks which steps went to which table.
@@ -90,7 +89,8 @@ class RolloutWorker:
     self.behaviours = [Behaviour(spec.actions, np.random.default_rng(s), warm_up=self._warm_up) for s in seeds[count:]]
     # A restarted worker must not reuse the episode ids of the one that it replaces.
     adders = [
-      EventTableAdder(writer, codec, config, writer_id=secrets.randbits(31), histories=histories) for writer in writers
+      EventTableAdder(writer, manifest.codec, config, writer_id=secrets.randbits(31), histories=histories)
+      for writer in writers
     ]
     self._rollouts = [Rollout(name, *parts) for parts in zip(environments, self.behaviours, adders, strict=True)]
 

@@ -14,7 +14,6 @@ from benchmarks.measure import Contender, Figure, Ratio, Report, interleave
 from configs import RunConfig
 from replay_server.contract.codec import RowCodec
 from replay_server.contract.connection import Connection
-from replay_server.contract.layout import make_row_codec
 
 _EVENT_RATE = 0.02
 _HISTORY = 200
@@ -25,12 +24,13 @@ def run(runs: int, quick: bool) -> Report:
   """Rows and items per second of one writer; nothing on the server holds it back."""
   steps, capacity = (1_000, 4_000) if quick else (10_000, 40_000)
   config = workload.make_config(_SHARES, capacity, history=_HISTORY)
-  codec = make_row_codec(workload.make_spec())
+  manifest = workload.make_manifest(config, workload.make_spec())
+  codec = manifest.codec
   episodes = workload.make_episodes(steps, events=len(config.events), event_rate=_EVENT_RATE)
   rows = workload.make_rows(codec, steps)
   fields = codec.unpack(rows)
   columns = [{name: fields[name][index] for name in server.COLUMN_FIELDS} for index in range(steps)]
-  with server.ServerProcess(workload.make_manifest(config, codec)) as process:
+  with server.ServerProcess(manifest) as process:
     connection = process.connection
     contenders: dict[str, Contender] = {
       "adder": lambda: _run_adder(connection, config, codec, episodes),

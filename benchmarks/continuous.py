@@ -16,7 +16,6 @@ from configs import RunConfig, SacConfig
 from configs.presets import mujoco
 from environments import make_environment_spec, make_event_environment
 from networks import flatten_weights, make_policy
-from replay_server.contract.layout import make_row_codec
 from replay_server.contract.policy import PolicyPublisher, PolicySnapshot
 
 _WORLD = "HalfCheetah"
@@ -76,7 +75,7 @@ def _steps(config: RunConfig, runs: int, quick: bool) -> tuple[Figure, Figure]:
   environment = make_event_environment(config)
   spec = make_environment_spec(environment)
   environment.close()
-  manifest = workload.make_manifest(config, make_row_codec(spec))
+  manifest = workload.make_manifest(config, spec)
   with contextlib.ExitStack() as stack:
     process = stack.enter_context(server.ServerProcess(manifest))
     weights = flatten_weights(make_policy(config, spec, seed=0))

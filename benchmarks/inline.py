@@ -14,7 +14,6 @@ from benchmarks.measure import Figure, Report, interleave
 from configs.presets import three_rooms
 from environments import make_environment_spec, make_event_environment
 from learner.learner import Learner, make_learner
-from replay_server.contract.layout import make_row_codec
 from replay_server.process.server import ReplayServer
 
 _STEPS_PER_UPDATE = 10
@@ -32,9 +31,7 @@ def run(runs: int, quick: bool) -> Report:
   with contextlib.ExitStack() as stack:
     directory = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
     stack.enter_context(contextlib.redirect_stdout(io.StringIO()))  # The learner says that it checkpointed.
-    server = stack.enter_context(
-      ReplayServer(config, make_row_codec(spec), "benchmark", directory / "replay", inline=True)
-    )
+    server = stack.enter_context(ReplayServer(config, spec, "benchmark", directory / "replay", inline=True))
     learner = make_learner(server.connection, server.manifest, spec, 0, stop, directory)
     stack.callback(learner.close)
     worker = RolloutWorker(server.connection, server.manifest, "actor_0", 0, 0, stop)

@@ -18,7 +18,6 @@ from configs import RunConfig
 from learner.devices import choose_device
 from learner.learner import make_learner
 from learner.updates import Updates, make_updates
-from replay_server.contract.layout import make_row_codec
 
 _OBSERVATION_SIZE = 3
 _ACTIONS = 4
@@ -57,8 +56,8 @@ def through_the_server(
     num_actions: where they are discrete.
     name: of what is measured, for the figures.
   """
-  codec = make_row_codec(spec)
-  manifest = workload.make_manifest(config, codec)
+  manifest = workload.make_manifest(config, spec)
+  codec = manifest.codec
   sizes = {table.name: config.replay.capacity_of(table) for table in config.replay.all_tables}
   batches, batch_size = config.learner.updates_per_block, config.learner.batch_size
   rows = workload.make_rows(codec, max(sum(sizes.values()), batches * batch_size), num_actions)

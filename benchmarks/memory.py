@@ -7,16 +7,15 @@ import numpy as np
 from actors.row_writer import RowWriter
 from benchmarks import server, workload
 from benchmarks.measure import Figure, Report
-from replay_server.contract.layout import make_row_codec
 from replay_server.contract.manifest import Manifest
 
 
 def run(runs: int, quick: bool) -> Report:
   """Growth of a fresh server's resident memory while rows are written to one, two and three tables."""
   steps, counts = (2_000, (1, 3)) if quick else (50_000, (1, 2, 3))
-  codec = make_row_codec(workload.make_spec())
   config = workload.make_config((0.4, 0.3, 0.3), capacity=5 * steps)
-  manifest = workload.make_manifest(config, codec)
+  manifest = workload.make_manifest(config, workload.make_spec())
+  codec = manifest.codec
   tables = [table.name for table in config.replay.all_tables]
   rows = workload.make_rows(codec, steps)
   measured: dict[int, list[float]] = {count: [] for count in counts}

@@ -15,7 +15,6 @@ from configs import RunConfig
 from learner.sources.server import make_server_source
 from replay_server.contract.codec import RowCodec
 from replay_server.contract.connection import Connection
-from replay_server.contract.layout import make_row_codec
 
 _BATCH_SIZES = (32, 256)
 # Drawn before the clock starts, so that a stock from before the run counts for less.
@@ -25,11 +24,12 @@ _WARM_UP_BLOCKS = 2
 def run(runs: int, quick: bool) -> Report:
   """Transitions per second over seven tables, and from one table with the same rows."""
   size, seconds = (700, 0.1) if quick else (20_000, 1.5)
-  codec = make_row_codec(workload.make_spec())
   shared = workload.make_config(workload.SHARES, size)
   sizes = {table.name: shared.replay.capacity_of(table) for table in shared.replay.all_tables}
   figures, ratios = [], []
-  with server.ServerProcess(workload.make_manifest(shared, codec)) as process:
+  manifest = workload.make_manifest(shared, workload.make_spec())
+  codec = manifest.codec
+  with server.ServerProcess(manifest) as process:
     connection = process.connection
     workload.fill(
       connection, workload.make_rows(codec, sum(sizes.values())), sizes, {server.UNIFORM: sum(sizes.values())}
@@ -37,7 +37,7 @@ def run(runs: int, quick: bool) -> Report:
     for batch_size in _BATCH_SIZES:
       seven = workload.make_config(workload.SHARES, size, batch_size)
       one = workload.make_config((1.0,), size, batch_size, default=server.UNIFORM)
-      with _Sampler(connection, seven, codec) as over_seven, _Sampler(connection, one, codec) as over_one:
+      with _Sampler(connection, seven) as over_seven, _Sampler(connection, one) as over_one:
         dataset = iter(_dataset(connection, codec, batch_size))
         contenders: dict[str, Contender] = {
           f"batch {batch_size}: sampler, seven tables": _timed(over_seven.draw, over_seven.block, seconds),
@@ -65,9 +65,11 @@ def run(runs: int, quick: bool) -> Report:
 class _Sampler:
   """A stratified sampler with the time it needs to close."""
 
-  def __init__(self, connection: Connection, config: RunConfig, codec: RowCodec):
+  def __init__(self, connection: Connection, config: RunConfig):
     self.block = config.learner.batch_size * config.learner.updates_per_block
-    self._sampler = make_server_source(connection, workload.make_manifest(config, codec), threading.Event())
+    self._sampler = make_server_source(
+      connection, workload.make_manifest(config, workload.make_spec()), threading.Event()
+    )
 
   def draw(self) -> None:
     self._sampler.next_block()

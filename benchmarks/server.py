@@ -14,10 +14,10 @@ import reverb
 import tensorflow as tf
 from reverb.platform.checkpointers_lib import DefaultCheckpointer
 
-from replay_server.contract import layout
 from replay_server.contract.codec import RowCodec
 from replay_server.contract.connection import Connection
 from replay_server.contract.manifest import Manifest
+from replay_server.process import tables
 
 # Beside a run's own tables: the same rows in one table, and the same transitions with a column a field.
 UNIFORM = "uniform"
@@ -102,8 +102,8 @@ def make_tables(manifest: Manifest) -> list[reverb.Table]:
   config, codec = manifest.config, manifest.codec
   capacity = sum(config.replay.capacity_of(table) for table in config.replay.all_tables)
   return [
-    *layout.make_tables(config, codec, limit_samples=False),
-    _uniform_table(UNIFORM, capacity, layout.row_signature(codec)),
+    *tables.make_tables(config, codec, limit_samples=False),
+    _uniform_table(UNIFORM, capacity, tables.row_signature(codec)),
     _uniform_table(COLUMNS, capacity, _column_signature(codec)),
   ]
 

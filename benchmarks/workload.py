@@ -61,9 +61,9 @@ def make_config(
   )
 
 
-def make_manifest(config: RunConfig, codec: RowCodec) -> Manifest:
+def make_manifest(config: RunConfig, spec: specs.EnvironmentSpec) -> Manifest:
   """The manifest of a benchmark's server."""
-  return Manifest(run_id="benchmark", config=config, codec=codec)
+  return Manifest.of("benchmark", config, spec)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -53,7 +53,8 @@ def load_policy(checkpoint: str) -> tuple[PolicySnapshot, RunConfig]:
   Raises:
     UserError: there is none.
   """
-  return load_snapshot(policy_path(pathlib.Path(checkpoint)))
+  stored = load_snapshot(policy_path(pathlib.Path(checkpoint)))
+  return stored.snapshot, stored.config
 
 
 def show_events(roll_out: RollOut, as_json: bool) -> int:

@@ -114,8 +114,7 @@ def examine_address(address: str) -> list[Finding]:
   """
   from configs.versions import library_versions
   from replay_server.contract.connection import Connection
-  from replay_server.contract.manifest import read_manifest
-  from replay_server.contract.status import read_live_status
+  from replay_server.contract.run import read_live_status, read_manifest
 
   connection = Connection(address)
   host, _, port = connection.address.rpartition(":")

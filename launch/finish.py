@@ -68,8 +68,8 @@ def draw_greedy_path(policy: pathlib.Path, run: RunDirectory) -> None:
   Raises:
     UserError: the environment cannot be rendered.
   """
-  snapshot, config = load_snapshot(policy)
-  episode = record_episode(config, snapshot)
+  stored = load_snapshot(policy)
+  episode = record_episode(stored.config, stored.snapshot)
   report.greedy_path_png(episode.frames, run.path / report.GREEDY_PATH_FILE)
   run.videos.mkdir(exist_ok=True)
   report.greedy_path_gif(episode.frames, run.path / report.GREEDY_VIDEO_FILE)

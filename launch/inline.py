@@ -13,14 +13,13 @@ from actors.evaluator import Evaluator
 from actors.worker import RolloutWorker
 from configs import RunConfig, Stopped
 from configs.seeding import derive_seed
-from environments import make_environment_spec, make_event_environment
-from launch.roles import prepare_tensorflow
+from launch.roles import environment_spec, prepare_tensorflow
 from launch.run_directory import RunDirectory
 from launch.view import RunView
 from learner.learner import Learner, make_learner
-from replay_server.contract.layout import make_row_codec
 from replay_server.contract.messages import Heartbeat
 from replay_server.contract.role import heartbeat_of
+from replay_server.contract.run import environment_steps
 from replay_server.contract.status import RunStatus
 from replay_server.process.keeper import TICK_SECONDS, Keeper
 from replay_server.process.server import ReplayServer
@@ -58,11 +57,9 @@ def run_inline(
   # For environments and conditions that draw from the global generators.
   tf.random.set_seed(derive_seed(config.seed, "tensorflow"))
   np.random.seed(derive_seed(config.seed, "numpy"))  # noqa: NPY002
-  environment = make_event_environment(config)
-  spec = make_environment_spec(environment)
-  environment.close()
+  spec = environment_spec(config)
   with (
-    ReplayServer(config, make_row_codec(spec), run.run_id, run.replay_checkpoint, inline=True) as server,
+    ReplayServer(config, spec, run.run_id, run.replay_checkpoint, inline=True) as server,
     contextlib.closing(Keeper(server, run.path)) as keeper,
   ):
     run.write_config(config)
@@ -72,7 +69,7 @@ def run_inline(
       worker=RolloutWorker(connection, manifest, "actor_0", 0, derive_seed(seed, "actor"), stop),
       evaluator=Evaluator(connection, manifest, derive_seed(seed, "evaluator"), stop, run.checkpoints / "policy"),
     )
-    steps_before = connection.info()[config.replay.default.name].rate_limiter_info.insert_stats.completed
+    steps_before = environment_steps(connection.info(), config.replay.default.name)
     try:
       _take_turns(roles, config, keeper, view, stop, steps_before, on_evaluation)
     except Stopped:

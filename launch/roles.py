@@ -7,6 +7,7 @@ import threading
 import time
 
 import tensorflow as tf
+from acme import specs
 
 from actors.evaluator import Evaluator
 from actors.worker import RolloutWorker
@@ -19,11 +20,11 @@ from launch.run_directory import RunDirectory
 from learner.learner import make_learner
 from replay_server.contract.codec import RowCodec
 from replay_server.contract.connection import Connection
-from replay_server.contract.layout import make_row_codec
+from replay_server.contract.layout import run_codec
 from replay_server.contract.lifeline import Lifeline
-from replay_server.contract.manifest import Manifest, read_manifest
+from replay_server.contract.manifest import Manifest
 from replay_server.contract.role import Role
-from replay_server.contract.status import read_live_status
+from replay_server.contract.run import read_live_status, read_manifest
 from replay_server.process.keeper import Keeper
 from replay_server.process.monitor import DEAD_AFTER_SECONDS
 from replay_server.process.server import ReplayServer
@@ -34,17 +35,26 @@ _POLL_SECONDS = 0.2
 _LEARNER_GRACE_SECONDS = 2.0
 
 
-def row_codec(config: RunConfig) -> RowCodec:
-  """The row layout of a run, from its environment.
+def environment_spec(config: RunConfig) -> specs.EnvironmentSpec:
+  """The spec of a run's environment, which is made for it.
 
   Raises:
     UserError: the environment, an event or the potential cannot be made.
   """
   environment = make_event_environment(config, shaped=True)
   try:
-    return make_row_codec(make_environment_spec(environment))
+    return make_environment_spec(environment)
   finally:
     environment.close()
+
+
+def row_codec(config: RunConfig) -> RowCodec:
+  """The row layout of a run, for which its environment is made.
+
+  Raises:
+    UserError: the environment, an event or the potential cannot be made.
+  """
+  return run_codec(config, environment_spec(config))
 
 
 def serve(process: RoleProcess, config: RunConfig, run: RunDirectory, port: int) -> None:
@@ -54,7 +64,7 @@ def serve(process: RoleProcess, config: RunConfig, run: RunDirectory, port: int)
     UserError: the port is in use, or the checkpoint is not this run's.
   """
   prepare_tensorflow(1, sees_gpu=False)
-  with ReplayServer(config, row_codec(config), run.run_id, run.replay_checkpoint, port) as server:
+  with ReplayServer(config, environment_spec(config), run.run_id, run.replay_checkpoint, port) as server:
     print(f"Serving run {run.run_id} on port {server.address.rpartition(':')[2]}.", flush=True)
     run.write_config(config)
     with contextlib.closing(Keeper(server, run.path)) as keeper:
@@ -132,12 +142,8 @@ def learn(
   prepare_tensorflow(manifest.config.learner.threads or max(1, (os.cpu_count() or 1) // 2))
   refuse_second_learner(connection, manifest, process.stop)
   directory = run or RunDirectory(run_root / manifest.config.name / manifest.run_id)
-  environment = make_event_environment(manifest.config)
-  spec = make_environment_spec(environment)
-  environment.close()
-  manifest.check_codec(make_row_codec(spec))
   seed = derive_seed(manifest.config.seed, "learner")
-  learner = make_learner(connection, manifest, spec, seed, process.stop, directory.checkpoints, device)
+  learner = make_learner(connection, manifest, manifest.spec, seed, process.stop, directory.checkpoints, device)
   _live(process, connection, learner)
 
 

@@ -8,11 +8,12 @@ import tensorflow as tf
 from actors.evaluator import PlayedEpisode, make_evaluated_behaviour, make_greedy_behaviour, play_episode
 from configs import RunConfig, UserError
 from configs.seeding import derive_seed
-from environments import make_environment_spec, make_event_environment
+from environments import make_event_environment
 from launch import report
+from launch.roles import environment_spec
 from launch.run_directory import RunDirectory
 from networks import QNetwork, assign_weights, make_policy
-from replay_server.contract.policy import PolicySnapshot
+from replay_server.contract.policy import PolicySnapshot, StoredPolicy
 
 
 def find_policy(run: RunDirectory) -> pathlib.Path | None:
@@ -83,20 +84,18 @@ def save_video(config: RunConfig, snapshot: PolicySnapshot, policy: pathlib.Path
   return report.greedy_path_gif(episode.frames, path)
 
 
-def export_policy(config: RunConfig, snapshot: PolicySnapshot, folder: pathlib.Path) -> None:
+def export_policy(stored: StoredPolicy, folder: pathlib.Path) -> None:
   """Writes the policy as a SavedModel.
 
   Its default signature is `act(observations [B, ...])`, the actions without noise: int32 [B], or float32 [B, A] in [-1, 1] for
   continuous ones, which stand for the environment's bounds. Double DQN's has `action_values`, float32 [B, A], too.
 
   Raises:
-    UserError: the folder cannot be written.
+    UserError: the folder cannot be written, or the policy's file tells no spec and the environment cannot be made.
   """
-  environment = make_event_environment(config)
-  spec = make_environment_spec(environment)
-  environment.close()
-  network = make_policy(config, spec)
-  assign_weights(network, snapshot.weights)
+  spec = stored.spec or environment_spec(stored.config)
+  network = make_policy(stored.config, spec)
+  assign_weights(network, stored.snapshot.weights)
   signature = [tf.TensorSpec([None, *spec.observations.shape], spec.observations.dtype, "observations")]
   module = tf.Module()
   module.network = network

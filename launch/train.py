@@ -16,7 +16,8 @@ from launch.roles import row_codec
 from launch.run_directory import RunDirectory, create_run_directory, open_run_directory, take_failures
 from launch.view import RunView
 from replay_server.contract.connection import Connection
-from replay_server.contract.status import RunStatus, read_live_status
+from replay_server.contract.run import read_live_status
+from replay_server.contract.status import RunStatus
 from replay_server.process.keeper import read_status
 from replay_server.process.memory import check_memory
 from replay_server.process.server import check_port

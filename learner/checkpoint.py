@@ -10,10 +10,11 @@ import shutil
 import numpy as np
 import tensorflow as tf
 
-from configs import RunConfig, UserError
+from configs import UserError
 from configs.files import FileLock
 from learner.sources.source import Source
 from learner.updates import Updates
+from replay_server.contract.manifest import Manifest
 from replay_server.contract.policy import PolicySnapshot, save_snapshot
 
 _NAME = re.compile(r"checkpoint_(\d+)")
@@ -66,7 +67,7 @@ class LearnerCheckpoints:
     self._latest_policy = directory / "policy" / "latest.npz"
 
   def write(
-    self, counters: Counters, updates: Updates, source: Source, snapshot: PolicySnapshot, config: RunConfig
+    self, counters: Counters, updates: Updates, source: Source, snapshot: PolicySnapshot, manifest: Manifest
   ) -> pathlib.Path:
     """Writes a checkpoint; of the older ones the last stays.
 
@@ -75,7 +76,7 @@ class LearnerCheckpoints:
       updates: with networks and optimisers.
       source: of the batches.
       snapshot: of the policy, which `policy/latest.npz` becomes too.
-      config: of the run.
+      manifest: of the run.
 
     Returns:
       Its folder.
@@ -91,7 +92,7 @@ class LearnerCheckpoints:
     try:
       tf.train.Checkpoint(updates=updates).write(str(partial / _NETWORKS_PREFIX))
       np.savez(partial / _SOURCE_FILE, **source.state())
-      save_snapshot(partial / _POLICY_FILE, snapshot, config)
+      save_snapshot(partial / _POLICY_FILE, snapshot, manifest.config, manifest.spec)
       (partial / _COUNTERS_FILE).write_text(json.dumps(dataclasses.asdict(counters)))
       partial.rename(final)
     finally:

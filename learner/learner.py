@@ -69,6 +69,7 @@ class Learner(core.Learner):
       UserError: the checkpoint is another run's, or of other networks.
       ServerLost: the server does not answer.
     """
+    self._manifest = manifest
     self._config = manifest.config
     self._run_id = manifest.run_id
     self.parts = parts
@@ -194,7 +195,7 @@ class Learner(core.Learner):
     if not parts.updates.is_finite():
       raise self._diverged("networks are")
     counters = Counters(self._run_id, self.gradient_steps, self.policy_version)
-    folder = parts.checkpoints.write(counters, parts.updates, parts.source, snapshot, self._config)
+    folder = parts.checkpoints.write(counters, parts.updates, parts.source, snapshot, self._manifest)
     self._checkpointed = time.monotonic()
     print(f"Learner checkpointed at gradient step {self.gradient_steps} ({folder.name}).", flush=True)
 

@@ -12,6 +12,7 @@ from learner.algorithms.algorithm import Algorithm
 from learner.gradients import Batch, GradientRule, make_rule
 from learner.normalization import RunningMoments
 from learner.optimizer import Optimizer
+from replay_server.contract import graph
 from replay_server.contract.codec import RowCodec
 
 
@@ -96,7 +97,7 @@ class Updates(tf.Module):
     if self._moments is not None:
       # The default table's rows alone: what workers meet, and not what events make of it.
       collected = tf.boolean_mask(rows, tf.equal(tables, 0))
-      self._moments.update(self._codec.unpack_tf(collected)["observation"])
+      self._moments.update(graph.unpack(self._codec, collected)["observation"])
 
   @tf.autograph.experimental.do_not_convert
   def _update_packed(
@@ -107,7 +108,7 @@ class Updates(tf.Module):
     columns: Mapping[str, tf.Tensor],
     controls: Mapping[str, tf.Tensor],
   ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    batch = Batch(self._codec.unpack_tf(rows), weights, tables, columns, controls)
+    batch = Batch(graph.unpack(self._codec, rows), weights, tables, columns, controls)
     metrics, outputs = self.algorithm.update(batch, self.rule)
     return tf.stack([metrics[name] for name in self.algorithm.METRICS]), dict(outputs)
 

@@ -1,23 +1,29 @@
 """Servers, configs and rows for the tests of the rooms that talk to a replay server."""
 
 import contextlib
+import dataclasses
+import json
 import pathlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import dm_env
 import numpy as np
+import pytest
 from acme import specs
 
 from actors.adder import EventTableAdder, references_needed
 from actors.row_writer import RowWriter
-from configs import EventSpec, LearnerConfig, ReplayConfig, RunConfig, TableSpec
+from configs import DdqnConfig, EventSpec, LearnerConfig, ReplayConfig, RunConfig, TableSpec, to_dict
+from configs.algorithms import ALGORITHMS
 from environments.timestep import EventTimeStep
+from replay_server.contract import layout
 from replay_server.contract.codec import RowCodec
 from replay_server.contract.connection import Connection
 from replay_server.contract.layout import make_row_codec
+from replay_server.contract.messages import encode_text
 from replay_server.process.server import ReplayServer
 
 
@@ -27,7 +33,8 @@ def make_spec(shape: tuple[int, ...] = (3,), dtype: Any = np.float32) -> specs.E
   return specs.EnvironmentSpec(specs.Array(shape, dtype), specs.DiscreteArray(3), scalar, scalar)
 
 
-CODEC = make_row_codec(make_spec())
+SPEC = make_spec()
+CODEC = make_row_codec(SPEC)
 
 
 def make_config(
@@ -67,13 +74,35 @@ def make_config(
   )
 
 
+@dataclasses.dataclass(frozen=True)
+class _TellingConfig(DdqnConfig):
+  """An algorithm whose rows hold two numbers of the behaviour besides."""
+
+  NAME: ClassVar[str] = "telling"
+
+  def row_fields(self, action_shape: tuple[int, ...]) -> Mapping[str, tuple[str, tuple[int, ...]]]:
+    return {"behaviour": ("float32", (2,))}
+
+
+def with_behaviour(config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> RunConfig:
+  """The run with a field `behaviour`, float32 [2], in its rows."""
+  monkeypatch.setitem(ALGORITHMS, _TellingConfig.NAME, _TellingConfig)
+  return dataclasses.replace(config, learner=dataclasses.replace(config.learner, algorithm=_TellingConfig()))
+
+
 @contextlib.contextmanager
 def serving(
-  config: RunConfig, folder: pathlib.Path, codec: RowCodec = CODEC, run_id: str = "run", **arguments: Any
+  config: RunConfig, folder: pathlib.Path, spec: specs.EnvironmentSpec = SPEC, run_id: str = "run", **arguments: Any
 ) -> Iterator[ReplayServer]:
   """A server with a checkpoint directory in `folder`."""
-  with ReplayServer(config, codec, run_id, folder / "checkpoint", **arguments) as server:
+  with ReplayServer(config, spec, run_id, folder / "checkpoint", **arguments) as server:
     yield server
+
+
+def write_version_2(connection: Connection, config: RunConfig, run_id: str) -> None:
+  """Puts the manifest into the run table that a server of layout version 2 would have written."""
+  manifest = {"run_id": run_id, "config": to_dict(config), "codec": to_dict(CODEC), "inline": True, "layout_version": 2}
+  connection.writer().write(layout.RUN, [encode_text(json.dumps({**manifest, "versions": {}}))])
 
 
 @contextlib.contextmanager
@@ -99,9 +128,9 @@ def _take_all(connection: Connection, table: str) -> list[tuple[float, np.ndarra
   """Priority and row of every item of a table with the selector "fifo", from the oldest to the newest; takes them out."""
 
   def take() -> tuple[float, np.ndarray]:
-    key, _, _, priority, row = connection.client._client.NewSampler(table, 1, 1).GetNextTrajectory()
-    connection.client.mutate_priorities(table, deletes=[int(key)])
-    return float(priority), np.asarray(row)
+    key, _, _, priority, (row,) = connection.open_sampler(table, samples=1, in_flight=1).next()
+    connection.client.mutate_priorities(table, deletes=[key])
+    return priority, row
 
   taken = [connection.call(take, "draining", 10) for _ in range(size_of(connection, table))]
   assert size_of(connection, table) == 0

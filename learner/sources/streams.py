@@ -8,6 +8,7 @@ import reverb
 import tensorflow as tf
 
 from replay_server.contract.connection import Connection
+from replay_server.contract.reverb_api import Sampler
 
 # A stream gives up waiting for a sample after this long and is opened anew, so that it notices when it should end.
 STREAM_TIMEOUT_MS = 2_000
@@ -135,25 +136,26 @@ class FreshTable:
     self.name = name
     self.most_drawn = 0
     self._connection = connection
-    self._sampler: reverb.pybind.Sampler | None = None
+    self._sampler: Sampler | None = None
     self._closed = False
 
   def draw(self, count: int) -> Samples | None:
     """`count` rows; None where the reader was closed while it waited for them."""
     # A data set takes milliseconds to open; the sampler below it does not. It ends after `count` samples.
-    self._sampler = self._connection.client._client.NewSampler(self.name, count, count)
+    self._sampler = self._connection.open_sampler(self.name, samples=count, in_flight=count)
     try:
-      drawn = [self._sampler.GetNextTrajectory() for _ in range(count)]
+      drawn = [self._sampler.next() for _ in range(count)]
     except RuntimeError:
       if not self._closed:
         raise
       return None
-    keys, probabilities, sizes, _, rows = zip(*drawn, strict=True)
+    keys, probabilities, sizes, _, columns = zip(*drawn, strict=True)
+    rows = np.stack([row for (row,) in columns])
     self.most_drawn += count
-    return np.stack(rows), np.array(keys, np.uint64), np.array(probabilities, np.float64), np.array(sizes, np.int64)
+    return rows, np.array(keys, np.uint64), np.array(probabilities, np.float64), np.array(sizes, np.int64)
 
   def close(self) -> None:
     """Ends a draw that is under way; a stream has no time-out of its own."""
     self._closed = True
     if self._sampler is not None:
-      self._sampler.Close()
+      self._sampler.close()

@@ -13,11 +13,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from configs.errors import UserError
 
-_WORD_BYTES = 4
+WORD_BYTES = 4
 # Python's own numbers fit every field.
 _PLAIN = (float, int, bool)
 _STRUCT_CODES = {
@@ -90,7 +89,7 @@ class RowCodec:
         )
       if not math.prod(shape):
         raise UserError(f"The field {name!r} has the shape {shape} and so no values: leave it out.")
-      words = math.ceil(math.prod(shape) * dtype.itemsize / _WORD_BYTES)
+      words = math.ceil(math.prod(shape) * dtype.itemsize / WORD_BYTES)
       layout.append(Field(name, dtype.name, shape, offset, words))
       offset += words
     return cls(tuple(layout))
@@ -110,7 +109,7 @@ class RowCodec:
     return RowPacker(self)
 
   def unpack(self, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Fields of packed rows.
+    """Fields of packed rows; `graph.unpack` is its twin in TensorFlow.
 
     Args:
       rows: float32 [..., width], contiguous.
@@ -118,37 +117,13 @@ class RowCodec:
     Returns:
       name -> array [..., *field.shape] of the field's dtype.
     """
-    return {field.name: _unpack_numpy(field, rows) for field in self.fields}
-
-  def unpack_tf(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Fields of packed rows, in a TensorFlow graph.
-
-    Args:
-      rows: float32 [batch, width].
-
-    Returns:
-      name -> tensor [batch, *field.shape] of the field's dtype.
-    """
-    return {field.name: _unpack_tensorflow(field, rows) for field in self.fields}
+    return {field.name: _unpack(field, rows) for field in self.fields}
 
 
-def _unpack_numpy(field: Field, rows: np.ndarray) -> np.ndarray:
+def _unpack(field: Field, rows: np.ndarray) -> np.ndarray:
   words = np.ascontiguousarray(rows[..., field.offset : field.offset + field.words])
   values = words.view(field.dtype)[..., : field.elements]
   return values.reshape((*rows.shape[:-1], *field.shape))
-
-
-def _unpack_tensorflow(field: Field, rows: tf.Tensor) -> tf.Tensor:
-  words = rows[:, field.offset : field.offset + field.words]
-  # TensorFlow cannot bit-cast to bool; a stored Boolean is the byte 0 or 1.
-  dtype = tf.as_dtype("uint8" if field.dtype == "bool" else field.dtype)
-  per_value = dtype.size // _WORD_BYTES
-  if per_value > 1:
-    words = tf.reshape(words, [-1, field.elements, per_value])
-  values = words if dtype == tf.float32 else tf.bitcast(words, dtype)
-  values = tf.reshape(values, [-1, math.prod(values.shape[1:])])[:, : field.elements]
-  values = tf.reshape(values, [-1, *field.shape])
-  return tf.cast(values, tf.bool) if field.dtype == "bool" else values
 
 
 class RowPacker:
@@ -174,7 +149,7 @@ class RowPacker:
       if field.dtype in ("float16", "float64"):
         self._floats.append(values)
     scalars = [field for field in codec.fields if not field.shape]
-    self._first_scalar_byte = scalars[0].offset * _WORD_BYTES if scalars else 0
+    self._first_scalar_byte = scalars[0].offset * WORD_BYTES if scalars else 0
     self._struct = _scalar_struct(scalars)
     self._buffer = self._row.data.cast("B")
 
@@ -230,11 +205,11 @@ class RowPacker:
 
 def _scalar_struct(fields: list[Field]) -> struct.Struct:
   """Writes values of scalar fields, in their order, from the first one's byte on, and zeros between them."""
-  code, byte = "=", fields[0].offset * _WORD_BYTES if fields else 0
+  code, byte = "=", fields[0].offset * WORD_BYTES if fields else 0
   for field in fields:
     size = np.dtype(field.dtype).itemsize
-    code += f"{field.offset * _WORD_BYTES - byte}x{_STRUCT_CODES[field.dtype]}"
-    byte = field.offset * _WORD_BYTES + size
+    code += f"{field.offset * WORD_BYTES - byte}x{_STRUCT_CODES[field.dtype]}"
+    byte = field.offset * WORD_BYTES + size
   return struct.Struct(code)
 
 

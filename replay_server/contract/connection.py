@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 import reverb
-from reverb.cc import schema_pb2
 
 from configs import ServerLost, Stopped, UserError
+from replay_server.contract.reverb_api import Sampler, Writer, table_infos
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ class Connection:
 
   Attributes:
     address: "host:port".
-    client: the Reverb client, for the classes that write and sample rows.
+    client: Reverb's own, for what it offers in public.
   """
 
   def __init__(self, address: str):
@@ -70,11 +70,9 @@ class Connection:
       ServerLost: the server does not answer.
     """
     try:
-      # Not `client.server_info`: decoding the signatures takes it most of its time, and they are never asked for.
-      infos = [schema_pb2.TableInfo.FromString(text) for text in self.client._client.ServerInfo(timeout_seconds)]
+      return table_infos(self.client, timeout_seconds)
     except Exception as error:  # Reverb raises several types for one thing: nobody there.
       raise ServerLost(f"The replay server at {self.address} does not answer ({type(error).__name__}).") from None
-    return {info.name: info for info in infos}
 
   def wait_until_up(self, timeout_seconds: float, stop: threading.Event | None = None) -> None:
     """Waits for the server to answer.
@@ -130,9 +128,8 @@ class Connection:
       return []
 
     def sample() -> list[list[np.ndarray]]:
-      # The first four columns are the item's key, probability, table size and priority.
-      sampler = self.client._client.NewSampler(table, count, 1)
-      return [sampler.GetNextTrajectory()[4:] for _ in range(count)]
+      sampler = self.open_sampler(table, count, in_flight=1)
+      return [sampler.next().columns for _ in range(count)]
 
     return self.call(sample, purpose)
 
@@ -144,9 +141,32 @@ class Connection:
     """
     self.call(lambda: self.client.reset(table), f"clearing the table {table!r}")
 
-  def writer(self, columns: int = 1) -> "ItemWriter":
+  def open_sampler(self, table: str, samples: int, in_flight: int) -> Sampler:
+    """A stream of items of `table`.
+
+    It is opened without a deadline and hangs where the server is gone; see `Sampler`.
+
+    Args:
+      table: to sample from.
+      samples: after which the stream ends.
+      in_flight: samples that it may fetch before they are asked for.
+    """
+    return Sampler(self.client, table, samples, in_flight)
+
+  def open_writer(self, max_references: int) -> Writer:
+    """A writer of steps.
+
+    Args:
+      max_references: the latest steps that items may reference.
+
+    Raises:
+      ServerLost: the server does not answer.
+    """
+    return self.call(lambda: Writer(self.client, max_references), "opening a writer")
+
+  def writer(self) -> "ItemWriter":
     """A writer for small things that are not transitions."""
-    writer = ItemWriter(self, columns)
+    writer = ItemWriter(self)
     self._writers.add(writer)
     return writer
 
@@ -159,13 +179,9 @@ class Connection:
 class ItemWriter:
   """Writes one item at a time and waits until the server has it; for one thread."""
 
-  def __init__(self, connection: Connection, columns: int = 1):
+  def __init__(self, connection: Connection):
     self._connection = connection
-    self._columns = columns
-    options = reverb.pybind.ConstantChunkerOptions(max_chunk_length=1, num_keep_alive_refs=1)
-    self._writer = connection.call(
-      lambda: connection.client._client.NewTrajectoryWriter(options, None), "opening a writer"
-    )
+    self._writer = connection.open_writer(max_references=1)
 
   def write(self, table: str, data: Sequence[np.ndarray], timeout_seconds: float = CALL_TIMEOUT_SECONDS) -> None:
     """Writes one item.
@@ -178,11 +194,10 @@ class ItemWriter:
     Raises:
       ServerLost: the server did not confirm it in time; it may still arrive.
     """
-    references = self._writer.Append(list(data))
-    self._writer.CreateItem(table, 1.0, [[reference] for reference in references], [True] * self._columns)
+    self._writer.create_item(table, self._writer.append(list(data)))
     try:
-      self._writer.Flush(0, int(1000 * timeout_seconds))
-    except RuntimeError as error:
+      self._writer.flush(0, int(1000 * timeout_seconds))
+    except (TimeoutError, RuntimeError) as error:
       raise ServerLost(
         f"The replay server at {self._connection.address} did not confirm an item for table {table!r} within "
         f"{timeout_seconds:g} s ({str(error).splitlines()[0]})."
@@ -190,12 +205,7 @@ class ItemWriter:
 
   def close(self) -> None:
     """Ends the writer; may be called twice."""
-    self._writer.Close()
-
-  def __del__(self) -> None:
-    # Unclosed, the C++ writer waits for its items when it goes, without end if the server is gone, holding Python's lock.
-    if hasattr(self, "_writer"):
-      self.close()
+    self._writer.close()
 
 
 class _DeadlineCaller:

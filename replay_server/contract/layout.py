@@ -1,11 +1,11 @@
 """Which tables a server has and what a row of them is; docs/contract.md tells the same in words."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import types
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
-import reverb
-import tensorflow as tf
 from acme import specs
 
 from configs import ReplayConfig, RunConfig, TableSpec
@@ -13,7 +13,7 @@ from configs.specs import Selector
 from replay_server.contract.codec import RowCodec
 
 # Raised whenever a row's fields or a table's meaning change, so that old and new processes refuse each other.
-LAYOUT_VERSION = 2
+LAYOUT_VERSION = 3
 
 # Larger priorities make the server's sum tree slow: 310 ms for a batch of updates at 1e12.
 MAX_PRIORITY = 1e9
@@ -25,11 +25,16 @@ HEARTBEATS = "heartbeats"
 HISTORIES = "histories"
 STATUS = "status"
 
-# Summaries that may wait for the server process before the oldest is dropped.
-_MESSAGES = 10_000
-_HISTORIES = 100_000
+# The policy table's columns, name -> (dtype, shape), in the order of their names, in which Reverb puts them.
+POLICY_COLUMNS: Mapping[str, tuple[str, tuple[int | None, ...]]] = {
+  "learner_steps": ("int64", ()),
+  "priorities": ("float32", (None,)),
+  "version": ("int64", ()),
+  "weights": ("float32", (None,)),
+}
 
-_TEXT = tf.TensorSpec([], tf.string)
+# An item of the table of histories, int64: index of the table, episode, first step, last step.
+HISTORY_WORDS = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,19 +76,18 @@ _FIELD_NAMES = {
   ),
 }
 
-_SELECTORS: dict[Selector, Callable[[TableShape], reverb.pybind.ItemSelector]] = {
-  "uniform": lambda shape: reverb.selectors.Uniform(),
-  "prioritized": lambda shape: reverb.selectors.Prioritized(shape.priority_exponent),
-  "fifo": lambda shape: reverb.selectors.Fifo(),
-  "lifo": lambda shape: reverb.selectors.Lifo(),
-}
 
-
-def make_row_codec(spec: specs.EnvironmentSpec) -> RowCodec:
+def make_row_codec(
+  spec: specs.EnvironmentSpec, extra: Mapping[str, tuple[Any, tuple[int, ...]]] = types.MappingProxyType({})
+) -> RowCodec:
   """The row of a transition x_t of an environment.
 
   Args:
     spec: of the environment: observations and actions are arrays.
+    extra: further fields of a row, name -> (dtype, shape), after those of every transition.
+
+  Raises:
+    UserError: an observation, an action or an extra field cannot lie in a row.
   """
   observation = (spec.observations.dtype, spec.observations.shape)
   return RowCodec.of(
@@ -100,28 +104,18 @@ def make_row_codec(spec: specs.EnvironmentSpec) -> RowCodec:
       "episode": (np.int64, ()),
       "step": (np.int32, ()),
       "policy_version": (np.int32, ()),
+      **extra,
     }
   )
 
 
-def row_signature(codec: RowCodec) -> tf.TensorSpec:
-  """The signature of a table of transitions: one item is one row, float32 [width]."""
-  return tf.TensorSpec([codec.width], tf.float32, "row")
+def run_codec(config: RunConfig, spec: specs.EnvironmentSpec) -> RowCodec:
+  """The row of a run: a transition, and what the run's algorithm needs besides.
 
-
-def policy_signature() -> dict[str, tf.TensorSpec]:
-  """The signature of the policy table; its columns in the order in which Reverb flattens it."""
-  return {
-    "learner_steps": tf.TensorSpec([], tf.int64),
-    "priorities": tf.TensorSpec([None], tf.float32),
-    "version": tf.TensorSpec([], tf.int64),
-    "weights": tf.TensorSpec([None], tf.float32),
-  }
-
-
-def history_signature() -> tf.TensorSpec:
-  """The signature of the table of histories: (index of the table, episode, first step, last step), int64 [4]."""
-  return tf.TensorSpec([4], tf.int64, "history")
+  Raises:
+    UserError: as `make_row_codec`.
+  """
+  return make_row_codec(spec, config.learner.algorithm.row_fields(spec.actions.shape))
 
 
 def table_shapes(config: RunConfig, limit_samples: bool) -> list[TableShape]:
@@ -129,7 +123,7 @@ def table_shapes(config: RunConfig, limit_samples: bool) -> list[TableShape]:
 
   Args:
     config: of the run.
-    limit_samples: as in `make_tables`.
+    limit_samples: tie sampling to inserting by `replay.environment_steps_per_update`; an inline run counts for itself.
   """
   replay = config.replay
   # One blocked table stalls all of a writer's tables, so nothing but the default table ever makes a writer wait.
@@ -163,25 +157,6 @@ def _tell(called: str, value: object) -> str:
 
 def _say(value: object) -> str:
   return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def make_tables(config: RunConfig, codec: RowCodec, limit_samples: bool) -> list[reverb.Table]:
-  """All tables of a server.
-
-  Args:
-    config: of the run.
-    codec: of its rows.
-    limit_samples: tie sampling to inserting by `replay.environment_steps_per_update`; an inline run counts for itself.
-  """
-  return [
-    *(_transition_table(shape, codec) for shape in table_shapes(config, limit_samples)),
-    _latest(POLICY, policy_signature()),
-    _latest(RUN, _TEXT),
-    _queue(EPISODES, _MESSAGES, _TEXT),
-    _queue(HEARTBEATS, _MESSAGES, _TEXT),
-    _queue(HISTORIES, _HISTORIES, history_signature()),
-    _latest(STATUS, _TEXT),
-  ]
 
 
 def batch_shares(probabilities: np.ndarray, batch_size: int, at_least_one: bool) -> np.ndarray:
@@ -230,50 +205,4 @@ def _default_shape(config: RunConfig, limit_samples: bool) -> TableShape:
   blocks = 3 * config.learner.updates_per_block * config.learner.batch_size
   return dataclasses.replace(
     shape, samples_per_insert=ratio, error_buffer=float(max(replay.insert_tolerance_steps * ratio, blocks))
-  )
-
-
-def _limiter(shape: TableShape) -> reverb.rate_limiters.RateLimiter:
-  if shape.samples_per_insert is None:
-    return reverb.rate_limiters.MinSize(shape.min_size)
-  return reverb.rate_limiters.SampleToInsertRatio(
-    samples_per_insert=shape.samples_per_insert,
-    min_size_to_sample=shape.min_size,
-    error_buffer=shape.error_buffer,
-  )
-
-
-def _transition_table(shape: TableShape, codec: RowCodec) -> reverb.Table:
-  return reverb.Table(
-    name=shape.name,
-    sampler=_SELECTORS[shape.selector](shape),
-    remover=reverb.selectors.Fifo(),
-    max_size=shape.capacity,
-    rate_limiter=_limiter(shape),
-    signature=row_signature(codec),
-  )
-
-
-def _latest(name: str, signature: object) -> reverb.Table:
-  """A table that holds the last thing written to it."""
-  return reverb.Table(
-    name=name,
-    sampler=reverb.selectors.Fifo(),
-    remover=reverb.selectors.Fifo(),
-    max_size=1,
-    rate_limiter=reverb.rate_limiters.MinSize(1),
-    signature=signature,
-  )
-
-
-def _queue(name: str, size: int, signature: tf.TensorSpec) -> reverb.Table:
-  """A table whose items are read once; a full one drops its oldest and never blocks a writer."""
-  return reverb.Table(
-    name=name,
-    sampler=reverb.selectors.Fifo(),
-    remover=reverb.selectors.Fifo(),
-    max_size=size,
-    max_times_sampled=1,
-    rate_limiter=reverb.rate_limiters.MinSize(1),
-    signature=signature,
   )

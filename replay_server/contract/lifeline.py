@@ -10,7 +10,7 @@ from replay_server.contract import layout
 from replay_server.contract.connection import Connection
 from replay_server.contract.messages import encode
 from replay_server.contract.role import Role, heartbeat_of
-from replay_server.contract.status import read_live_status
+from replay_server.contract.run import read_live_status
 
 PERIOD_SECONDS = 1.0
 # A role gives its server up after this long without an answer; with the roles' own grace it stays below 30 s.

@@ -3,12 +3,29 @@
 import dataclasses
 import json
 
+from acme import specs
+
 from configs import RunConfig, UserError, from_dict, to_dict
 from configs.versions import library_versions
 from replay_server.contract import layout
 from replay_server.contract.codec import RowCodec
-from replay_server.contract.connection import Connection
-from replay_server.contract.messages import decode_text, encode_text
+from replay_server.contract.spec import spec_from_dict, spec_to_dict
+
+
+class OtherLayout(UserError):
+  """A manifest of another layout version than this code's.
+
+  Attributes:
+    version: of the manifest.
+  """
+
+  def __init__(self, version: object):
+    """Says what to do about it, for whoever joins a server."""
+    super().__init__(
+      f"The server's data have layout version {version} and this installation writes {layout.LAYOUT_VERSION}: "
+      "use the same release of slipstream on both sides."
+    )
+    self.version = version
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,6 +35,7 @@ class Manifest:
   Attributes:
     run_id: unique; it names the run directory.
     config: of the run.
+    spec: of its environment, so that only who steps the environment needs it installed.
     codec: the row layout.
     inline: whether the run's own process does everything (nobody else may learn).
     layout_version: of the tables and rows; see docs/contract.md.
@@ -26,33 +44,47 @@ class Manifest:
 
   run_id: str
   config: RunConfig
+  spec: specs.EnvironmentSpec
   codec: RowCodec
   inline: bool = False
   layout_version: int = layout.LAYOUT_VERSION
   versions: dict[str, str] = dataclasses.field(default_factory=library_versions)
 
+  @classmethod
+  def of(cls, run_id: str, config: RunConfig, spec: specs.EnvironmentSpec, inline: bool = False) -> "Manifest":
+    """The manifest of a run of this code, whose rows follow from its config and its environment."""
+    return cls(run_id, config, spec, layout.run_codec(config, spec), inline)
+
   def to_json(self) -> str:
-    """The manifest as the text of the run table."""
-    return json.dumps(to_dict(self))
+    """The manifest as the text of the run table.
+
+    Raises:
+      UserError: the environment's spec is not of single arrays of numbers.
+    """
+    fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+    parts = {"config": to_dict(self.config), "spec": spec_to_dict(self.spec), "codec": to_dict(self.codec)}
+    return json.dumps({**fields, **parts})
 
   @classmethod
   def from_json(cls, text: str) -> "Manifest":
     """The manifest of a run table's text.
 
     Raises:
-      UserError: the server's layout version is not this code's.
+      OtherLayout: the server's layout version is not this code's.
     """
     data = json.loads(text)
     version = data.get("layout_version")
     if version != layout.LAYOUT_VERSION:
-      raise UserError(
-        f"The server's data have layout version {version} and this installation writes {layout.LAYOUT_VERSION}: "
-        "use the same release of slipstream on both sides."
-      )
-    return from_dict(data, cls)
+      raise OtherLayout(version)
+    parts = {
+      "config": from_dict(data["config"]),
+      "spec": spec_from_dict(data["spec"]),
+      "codec": from_dict(data["codec"], RowCodec),
+    }
+    return cls(**{**data, **parts})
 
   def check_codec(self, codec: RowCodec) -> None:
-    """Refuses an environment whose rows would not fit into this run's tables.
+    """Refuses rows that would not fit into this run's tables.
 
     Raises:
       UserError: `codec`, made from the environment on this machine, differs from the run's.
@@ -62,23 +94,22 @@ class Manifest:
     ours = {field.name: (field.dtype, field.shape) for field in codec.fields}
     theirs = {field.name: (field.dtype, field.shape) for field in self.codec.fields}
     name = next((name for name in theirs if ours.get(name) != theirs[name]), next(iter(theirs)))
-    raise UserError(
-      f"Environment {self.config.environment.name!r} gives {name} as {ours.get(name)} on this machine, but run "
-      f"{self.run_id} stores {theirs[name]}: install the environment's version of the run here."
+    raise self._mismatch(name, ours.get(name), theirs[name])
+
+  def check_spec(self, spec: specs.EnvironmentSpec) -> None:
+    """Refuses an environment that is not the run's: its rows would not fit, or its actions are others.
+
+    Bounds of observations may differ: nothing is made from them.
+
+    Raises:
+      UserError: `spec`, of the environment on this machine, differs from the run's.
+    """
+    self.check_codec(layout.run_codec(self.config, spec))
+    if spec.actions != self.spec.actions:
+      raise self._mismatch("action", spec.actions, self.spec.actions)
+
+  def _mismatch(self, name: str, ours: object, theirs: object) -> UserError:
+    return UserError(
+      f"Environment {self.config.environment.name!r} gives {name} as {ours} on this machine, but run "
+      f"{self.run_id} stores {theirs}: install the environment's version of the run here."
     )
-
-
-def write_manifest(connection: Connection, manifest: Manifest) -> None:
-  """Puts the manifest into the run table."""
-  connection.writer().write(layout.RUN, [encode_text(manifest.to_json())])
-
-
-def read_manifest(connection: Connection) -> Manifest | None:
-  """The manifest in the run table; None where the server has just come up and not written it yet.
-
-  Raises:
-    ServerLost: the server does not answer.
-    UserError: what answers is not a Slipstream server, or of another layout version.
-  """
-  columns = connection.read(layout.RUN, "reading the run's manifest")
-  return None if columns is None else Manifest.from_json(decode_text(columns[0]))

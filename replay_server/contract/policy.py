@@ -1,16 +1,19 @@
 """The policy table: the learner publishes its weights there and everyone else fetches them."""
 
 import dataclasses
+import json
 import pathlib
 import zipfile
 from collections.abc import Sequence
 
 import numpy as np
-from acme import core
+from acme import core, specs
 
 from configs import RunConfig, UserError, from_json, to_json
 from replay_server.contract import layout
 from replay_server.contract.connection import Connection
+from replay_server.contract.run import environment_steps
+from replay_server.contract.spec import spec_from_dict, spec_to_dict
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +37,7 @@ class PolicyPublisher:
   """Writes snapshots; the learner's."""
 
   def __init__(self, connection: Connection):
-    self._writer = connection.writer(columns=len(layout.policy_signature()))
+    self._writer = connection.writer()
 
   def publish(self, snapshot: PolicySnapshot) -> None:
     """Replaces the published policy.
@@ -42,7 +45,7 @@ class PolicyPublisher:
     Raises:
       ServerLost: the server did not confirm it.
     """
-    # In the order of `layout.policy_signature`.
+    # In the order of `layout.POLICY_COLUMNS`.
     columns: list[np.ndarray] = [
       np.asarray(snapshot.learner_steps, np.int64),
       np.asarray(snapshot.priorities, np.float32),
@@ -75,7 +78,7 @@ class PolicySource(core.VariableSource):
     """
     # Counting inserts takes a fraction of a millisecond; the weights are only sent when there are new ones.
     tables = self._connection.info()
-    self.environment_steps = tables[self._default_table].rate_limiter_info.insert_stats.completed
+    self.environment_steps = environment_steps(tables, self._default_table)
     publishes = tables[layout.POLICY].rate_limiter_info.insert_stats.completed
     if publishes != self._publishes:
       columns = self._connection.read(layout.POLICY, "fetching the policy")
@@ -94,8 +97,23 @@ class PolicySource(core.VariableSource):
     return [snapshot.weights]
 
 
-def save_snapshot(path: pathlib.Path, snapshot: PolicySnapshot, config: RunConfig) -> None:
-  """Writes a policy and the config that says how to use it to an .npz file; readers see the old or the new one whole."""
+@dataclasses.dataclass(frozen=True)
+class StoredPolicy:
+  """A policy's file.
+
+  Attributes:
+    snapshot: its weights.
+    config: of its run, which says how to use them.
+    spec: of its environment; None in a file from before the specs were kept.
+  """
+
+  snapshot: PolicySnapshot
+  config: RunConfig
+  spec: specs.EnvironmentSpec | None
+
+
+def save_snapshot(path: pathlib.Path, snapshot: PolicySnapshot, config: RunConfig, spec: specs.EnvironmentSpec) -> None:
+  """Writes a policy, and what it takes to use it, to an .npz file; readers see the old or the new one whole."""
   path.parent.mkdir(parents=True, exist_ok=True)
   partial = path.with_suffix(".partial.npz")
   np.savez(
@@ -104,11 +122,12 @@ def save_snapshot(path: pathlib.Path, snapshot: PolicySnapshot, config: RunConfi
     learner_steps=snapshot.learner_steps,
     weights=snapshot.weights,
     config=to_json(config),
+    spec=json.dumps(spec_to_dict(spec)),
   )
   partial.replace(path)
 
 
-def load_snapshot(path: pathlib.Path) -> tuple[PolicySnapshot, RunConfig]:
+def load_snapshot(path: pathlib.Path) -> StoredPolicy:
   """What `save_snapshot` wrote.
 
   Raises:
@@ -118,7 +137,8 @@ def load_snapshot(path: pathlib.Path) -> tuple[PolicySnapshot, RunConfig]:
     with path.open("rb") as file:
       data = np.load(file)
       snapshot = PolicySnapshot(int(data["version"]), int(data["learner_steps"]), data["weights"])
-      return snapshot, from_json(str(data["config"]))
+      spec = spec_from_dict(json.loads(str(data["spec"]))) if "spec" in data else None
+      return StoredPolicy(snapshot, from_json(str(data["config"])), spec)
   except (OSError, EOFError, ValueError, LookupError, zipfile.BadZipFile) as error:
     raise UserError(
       f"{path} is not a policy file ({type(error).__name__}): name a run directory or one of its checkpoints/policy/*.npz."

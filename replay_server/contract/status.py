@@ -6,9 +6,6 @@ from collections.abc import Mapping
 from typing import Literal
 
 from configs import from_dict, to_json
-from replay_server.contract import layout
-from replay_server.contract.connection import Connection
-from replay_server.contract.messages import decode_text
 
 # Why a run is where it is: still going, done (two ways), or told to stop.
 Phase = Literal["running", "solved", "exhausted", "stopping"]
@@ -138,16 +135,6 @@ class RunStatus:
 def parse_status(text: str) -> RunStatus:
   """A `RunStatus` from the text of the status table."""
   return from_dict(json.loads(text), RunStatus)
-
-
-def read_live_status(connection: Connection) -> RunStatus | None:
-  """What the status table of a running server says; None where nothing was written yet.
-
-  Raises:
-    ServerLost: the server does not answer.
-  """
-  columns = connection.read(layout.STATUS, "reading the run's status")
-  return None if columns is None else parse_status(decode_text(columns[0]))
 
 
 def status_json(status: RunStatus) -> str:

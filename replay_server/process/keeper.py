@@ -13,6 +13,7 @@ from replay_server.contract import layout
 from replay_server.contract.connection import ItemWriter
 from replay_server.contract.lifeline import LOST_AFTER_SECONDS
 from replay_server.contract.messages import EpisodeSummary, EvaluationSummary, Heartbeat, decode, encode_text
+from replay_server.contract.run import environment_steps
 from replay_server.contract.status import RunStatus, status_json
 from replay_server.process.monitor import Monitor
 from replay_server.process.recorder import Recorder
@@ -63,14 +64,12 @@ class Keeper:
     """
     connection = self._server.connection
     tables = connection.info()
-    environment_steps = tables[
-      self._server.manifest.config.replay.default.name
-    ].rate_limiter_info.insert_stats.completed
     heard = connection.read_many(layout.HEARTBEATS, _MOST_MESSAGES, "reading heartbeats")
     summaries = connection.read_many(layout.EPISODES, _MOST_MESSAGES, "reading episodes")
     self._monitor.hear([*beats, *(decode(columns[0], Heartbeat) for columns in heard)])
     self._monitor.count(
-      (decode(columns[0], EpisodeSummary, EvaluationSummary) for columns in summaries), environment_steps
+      (decode(columns[0], EpisodeSummary, EvaluationSummary) for columns in summaries),
+      environment_steps(tables, self._server.manifest.config.replay.default.name),
     )
     status = self._monitor.status(tables)
     self._status, text = status, status_json(status)

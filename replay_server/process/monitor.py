@@ -8,6 +8,7 @@ from typing import Any
 
 from configs import RunConfig
 from replay_server.contract.messages import EpisodeSummary, EvaluationSummary, Heartbeat
+from replay_server.contract.run import environment_steps
 from replay_server.contract.status import Evaluation, Phase, RoleStatus, RunStatus, TableStatus
 
 # A role is called dead when nothing was heard of it for this long; it beats once a second.
@@ -109,18 +110,18 @@ class Monitor:
       for name in names
       for kind in ("insert", "sample")
     }
-    environment_steps = int(counts[f"insert/{names[0]}"])
+    steps = environment_steps(tables, names[0])
     counts["gradient_steps"] = self._learner.get("gradient_steps", 0.0)
     rates = self._rates(now, counts)
     if self._phase == "running":
-      self._phase = self._decide(environment_steps)
+      self._phase = self._decide(steps)
     recent = self._recent
     return RunStatus(
       run_id=self._run_id,
       name=self._config.name,
       phase=self._phase,
       wall_seconds=now - self._began,
-      environment_steps=environment_steps,
+      environment_steps=steps,
       environment_steps_budget=self._config.environment_steps,
       gradient_steps=int(self._learner.get("gradient_steps", 0)),
       policy_version=int(self._learner.get("policy_version", 0)),

@@ -9,14 +9,16 @@ import socket
 import time
 
 import reverb
+from acme import specs
 from reverb.platform.checkpointers_lib import DefaultCheckpointer
 
 from configs import RunConfig, UserError
 from configs.files import FileLock
 from replay_server.contract import layout
-from replay_server.contract.codec import RowCodec
 from replay_server.contract.connection import Connection
-from replay_server.contract.manifest import Manifest, read_manifest, write_manifest
+from replay_server.contract.manifest import Manifest, OtherLayout
+from replay_server.contract.run import read_manifest, write_manifest
+from replay_server.process.tables import make_tables
 
 CHECKPOINT_TIMEOUT_SECONDS = 300.0
 
@@ -43,7 +45,7 @@ class ReplayServer:
   def __init__(
     self,
     config: RunConfig,
-    codec: RowCodec,
+    spec: specs.EnvironmentSpec,
     run_id: str,
     checkpoint_dir: pathlib.Path,
     port: int = 0,
@@ -53,7 +55,7 @@ class ReplayServer:
 
     Args:
       config: of the run.
-      codec: of its rows.
+      spec: of its environment, from which its rows follow.
       run_id: of the run.
       checkpoint_dir: of this run's tables and of nothing else; made where it does not exist.
       port: to listen on; 0 takes a free one.
@@ -61,7 +63,7 @@ class ReplayServer:
 
     Raises:
       UserError: the port is in use, another process serves this run, or the checkpoint is another run's or does not fit the
-        tables.
+        tables or this release.
     """
     check_port(port)
     checkpoint_dir.mkdir(parents=True, exist_ok=True)
@@ -71,18 +73,16 @@ class ReplayServer:
       f"Another process serves the run of {checkpoint_dir}: wait for its end, or use its address.",
     )
     try:
-      self._start(config, codec, run_id, checkpoint_dir, port, inline)
+      self._start(Manifest.of(run_id, config, spec, inline), checkpoint_dir, port)
     except BaseException:
       self._lock.release()
       raise
 
-  def _start(
-    self, config: RunConfig, codec: RowCodec, run_id: str, checkpoint_dir: pathlib.Path, port: int, inline: bool
-  ) -> None:
+  def _start(self, manifest: Manifest, checkpoint_dir: pathlib.Path, port: int) -> None:
     self._checkpoint_dir = checkpoint_dir
     self.restored = has_checkpoint(checkpoint_dir)
-    self.manifest = Manifest(run_id=run_id, config=config, codec=codec, inline=inline)
-    tables = layout.make_tables(config, codec, limit_samples=not inline)
+    self.manifest = manifest
+    tables = make_tables(manifest.config, manifest.codec, limit_samples=not manifest.inline)
     try:
       # Without a checkpointer of its own every server would make a temporary directory for one.
       self._server = reverb.Server(tables, port=port or None, checkpointer=DefaultCheckpointer(str(checkpoint_dir)))
@@ -102,7 +102,13 @@ class ReplayServer:
       raise
 
   def _settle_manifest(self) -> None:
-    found = read_manifest(self.connection)
+    try:
+      found = read_manifest(self.connection)
+    except OtherLayout as error:
+      raise UserError(
+        f"The checkpoint in {self._checkpoint_dir} has layout version {error.version}, and this release of slipstream writes "
+        f"{layout.LAYOUT_VERSION}: resume the run with the release that began it, or start a new run. Nothing of it was changed."
+      ) from None
     if found is None:
       write_manifest(self.connection, self.manifest)
       return
@@ -112,6 +118,7 @@ class ReplayServer:
         "directory. Nothing of it was changed."
       )
     found.check_codec(self.manifest.codec)
+    found.check_spec(self.manifest.spec)
     difference = layout.first_difference(
       *(layout.table_shapes(each.config, limit_samples=not each.inline) for each in (found, self.manifest))
     )

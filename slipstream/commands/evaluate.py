@@ -22,7 +22,9 @@ def _define_flags(values: flags.FlagValues) -> None:
     flag_values=values,
   )
   define_run_dir(values, "With --server: the run directory that keeps the best policy.")
-  flags.DEFINE_integer("episodes", 1, "With --checkpoint: episodes to play.", flag_values=values, lower_bound=1)
+  flags.DEFINE_integer(
+    "episodes", 1, "With --checkpoint: episodes to play; 0 only exports.", flag_values=values, lower_bound=0
+  )
   flags.DEFINE_bool("video", False, "With --checkpoint: save the first episode as an animation.", flag_values=values)
   flags.DEFINE_string(
     "export", "", "With --checkpoint: a folder to write the policy to, as a SavedModel.", flag_values=values
@@ -41,16 +43,19 @@ def _run(arguments: Arguments) -> int:
 
 
 def _play(checkpoint: str, episodes: int, video: bool, export: str) -> int:
-  """Plays a stored policy and prints what came of it; returns the exit code."""
+  """Plays a stored policy and prints what came of it; returns the exit code. An export alone needs no environment."""
   import numpy as np
 
   from launch.stored_policy import export_policy, play_policy, policy_path, save_video
   from replay_server.contract.policy import load_snapshot
 
+  if not (episodes or video or export):
+    raise UserError("There is nothing to do with the policy: give --episodes, --video or --export.")
   path = policy_path(pathlib.Path(checkpoint))
-  snapshot, config = load_snapshot(path)
+  stored = load_snapshot(path)
+  snapshot, config = stored.snapshot, stored.config
   print(f"Policy {snapshot.version} ({snapshot.learner_steps} gradient steps) of {config.name}, from {path}.")
-  played = play_policy(config, snapshot, episodes)
+  played = play_policy(config, snapshot, episodes) if episodes else []
   for number, episode in enumerate(played):
     fired = [event.name for bit, event in enumerate(config.events) if episode.events >> bit & 1]
     print(
@@ -59,8 +64,10 @@ def _play(checkpoint: str, episodes: int, video: bool, export: str) -> int:
   if video:
     print(f"Video: {save_video(config, snapshot, path)}")
   if export:
-    export_policy(config, snapshot, pathlib.Path(export))
+    export_policy(stored, pathlib.Path(export))
     print(f"SavedModel: {export}")
+  if not played:
+    return 0
   returns, lengths = [episode.episode_return for episode in played], [episode.length for episode in played]
   result = {
     "episodes": episodes,

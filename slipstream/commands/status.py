@@ -43,7 +43,7 @@ def _run(arguments: Arguments) -> int:
 
 
 def _first_status(connection: "Connection") -> "RunStatus":
-  from replay_server.contract.status import read_live_status
+  from replay_server.contract.run import read_live_status
 
   deadline = time.monotonic() + _CONNECT_SECONDS
   while (status := read_live_status(connection)) is None:
@@ -55,7 +55,7 @@ def _first_status(connection: "Connection") -> "RunStatus":
 
 def _watch(connection: "Connection", status: "RunStatus") -> None:
   from launch.view import RunView
-  from replay_server.contract.status import read_live_status
+  from replay_server.contract.run import read_live_status
 
   with RunView() as view:
     view.update(status)

@@ -8,11 +8,9 @@ import pytest
 
 from configs import UserError
 from environments.timestep import EventTimeStep
-from replay_server.contract.codec import RowCodec
 from replay_server.contract.layout import make_row_codec
 from tests.serving import (
   ACTION,
-  CODEC,
   adding,
   drain,
   drain_priorities,
@@ -23,6 +21,7 @@ from tests.serving import (
   serving,
   step,
   steps_in,
+  with_behaviour,
 )
 
 GOAL = {"goal": 100}
@@ -187,14 +186,14 @@ def test_a_very_long_episode_keeps_its_histories_and_takes_no_more_memory(tmp_pa
 
 
 def test_integers_come_back_as_they_were(tmp_path: pathlib.Path) -> None:
-  codec: RowCodec = make_row_codec(make_spec((2,), np.int64))
+  spec = make_spec((2,), np.int64)
   low, high = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-  with serving(make_config(), tmp_path, codec, inline=True) as server:
+  with serving(make_config(), tmp_path, spec, inline=True) as server:
     with adding(server, writer_id=2**31 - 1) as (adder, _):
       adder.add_first(first()._replace(observation=np.array([-1, low])))
       after = step(reward=0.25, terminated=True)._replace(observation=np.array([high, -(2**40)]))
       adder.add(np.int32(-7), after, {"policy_version": 2**31 - 1})
-    (row,) = drain(server.connection, "default", codec)
+    (row,) = drain(server.connection, "default", make_row_codec(spec))
   assert row["observation"].tolist() == [-1, low]
   assert row["next_observation"].tolist() == [high, -(2**40)]
   assert row["observation"].dtype == np.int64
@@ -224,10 +223,12 @@ def test_new_items_get_the_priority_that_was_set_for_their_table(tmp_path: pathl
   assert priorities == [[1, 1, 2.5, 2.5], [1, 1, 3.5, 3.5], [1, 4.5]]
 
 
-def test_the_extras_of_a_step_are_in_its_row_whenever_its_window_closes(tmp_path: pathlib.Path) -> None:
-  fields = {field.name: (field.dtype, field.shape) for field in CODEC.fields}
-  codec = RowCodec.of({**fields, "behaviour": (np.float32, (2,))})
-  with serving(make_config(GOAL, [("goal", 2)], n_step=3), tmp_path, codec, inline=True) as server:
+def test_the_extras_of_a_step_are_in_its_row_whenever_its_window_closes(
+  tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+  with serving(
+    with_behaviour(make_config(GOAL, [("goal", 2)], n_step=3), monkeypatch), tmp_path, inline=True
+  ) as server:
     with adding(server) as (adder, _):
       adder.add_first(first())
       for t in range(5):
@@ -236,15 +237,16 @@ def test_the_extras_of_a_step_are_in_its_row_whenever_its_window_closes(tmp_path
         adder.add(ACTION, step(events=int(t == 3), terminated=t == 4), extras)
     told = {}
     for table in ("default", "goal"):
-      rows = drain(server.connection, table, codec)
+      rows = drain(server.connection, table, server.manifest.codec)
       told[table] = [(int(row["policy_version"]), *row["behaviour"].tolist()) for row in rows]
   assert told == {"default": [(2 + t, t, -t) for t in range(5)], "goal": [(2 + t, t, -t) for t in (2, 3)]}
 
 
-def test_extras_that_do_not_fit_the_rows_are_refused(tmp_path: pathlib.Path) -> None:
-  fields = {field.name: (field.dtype, field.shape) for field in CODEC.fields}
-  codec = RowCodec.of({**fields, "behaviour": (np.float32, (2,))})
-  with serving(make_config(), tmp_path, codec, inline=True) as server, adding(server) as (adder, _):
+def test_extras_that_do_not_fit_the_rows_are_refused(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+  with (
+    serving(with_behaviour(make_config(), monkeypatch), tmp_path, inline=True) as server,
+    adding(server) as (adder, _),
+  ):
     for bad in (np.zeros(3, np.float32), np.zeros(2), np.array([0, np.inf], np.float32)):
       adder.add_first(first())
       with pytest.raises(UserError, match="behaviour"):

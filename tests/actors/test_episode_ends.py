@@ -30,7 +30,7 @@ def test_a_truncated_last_row_keeps_its_discount_and_a_terminated_one_does_not(
   spec = make_environment_spec(environment)
   codec, rng = make_row_codec(spec), np.random.default_rng(1)
   timesteps, actions = [environment.reset()], []
-  with serving(config, tmp_path, codec, inline=True) as server:
+  with serving(config, tmp_path, spec, inline=True) as server:
     with adding(server) as (adder, _):
       adder.add_first(timesteps[0])
       while not timesteps[-1].last():

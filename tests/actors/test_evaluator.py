@@ -28,7 +28,7 @@ from replay_server.contract import layout
 from replay_server.contract.messages import EvaluationSummary, decode
 from replay_server.contract.policy import PolicyPublisher, PolicySnapshot, load_snapshot
 from replay_server.process.server import ReplayServer
-from tests.actors.running import CODEC, SPEC, TIME_LIMIT, make_run, snapshot, with_goal
+from tests.actors.running import SPEC, TIME_LIMIT, make_run, snapshot, with_goal
 from tests.serving import serving, wait_for
 
 _EVENTS = ["gap", "done"]
@@ -60,7 +60,7 @@ def _summaries(server: ReplayServer) -> list[EvaluationSummary]:
 
 
 def test_a_version_is_evaluated_once_and_one_that_has_not_learned_never(tmp_path: pathlib.Path) -> None:
-  with serving(make_run(), tmp_path, CODEC, inline=True) as server:
+  with serving(make_run(), tmp_path, SPEC, inline=True) as server:
     evaluator = Evaluator(server.connection, server.manifest, 0, threading.Event())
     publisher = PolicyPublisher(server.connection)
     assert not evaluator.step()
@@ -90,7 +90,7 @@ def test_the_evaluators_epsilon_is_the_configs_and_a_greedy_behaviours_is_0(
   monkeypatch.setattr(evaluator_module, "play_episode", note)
   config = with_goal(make_run())
   config = dataclasses.replace(config, evaluator=dataclasses.replace(config.evaluator, epsilon=0.125))
-  with serving(config, tmp_path, CODEC, inline=True) as server:
+  with serving(config, tmp_path, SPEC, inline=True) as server:
     PolicyPublisher(server.connection).publish(snapshot(2, learner_steps=20))
     assert Evaluator(server.connection, server.manifest, 0, threading.Event()).step()
   assert asked == [(0.125, 2)] * config.evaluator.episodes
@@ -122,7 +122,7 @@ def test_it_plays_the_published_network_greedily(tmp_path: pathlib.Path) -> None
     rewards.append(float(timestep.reward))
   assert episode.episode_return == pytest.approx(sum(rewards))
   assert episode.length == len(rewards)
-  with serving(config, tmp_path, CODEC, inline=True) as server:
+  with serving(config, tmp_path, SPEC, inline=True) as server:
     PolicyPublisher(server.connection).publish(snapshot(3))
     evaluator = Evaluator(server.connection, server.manifest, 0, threading.Event())
     evaluator.step()
@@ -137,7 +137,7 @@ def test_the_best_policy_is_kept_and_of_equals_the_latest(
   # solved_return is 0: versions 2 and 3 are solved, alike; 1 and 4 are not.
   returns = [-1.0, 2.0, 2.0, -0.5]
   kept = []
-  with serving(make_run(), tmp_path, CODEC, inline=True) as server:
+  with serving(make_run(), tmp_path, SPEC, inline=True) as server:
     evaluator = Evaluator(server.connection, server.manifest, 0, threading.Event(), tmp_path / "policy")
     publisher = PolicyPublisher(server.connection)
     for version, episode_return in enumerate(returns, start=1):
@@ -145,12 +145,13 @@ def test_the_best_policy_is_kept_and_of_equals_the_latest(
       monkeypatch.setattr(evaluator_module, "play_episode", lambda *args, played=played: played)
       publisher.publish(snapshot(version))
       evaluator.step()
-      best, config = load_snapshot(tmp_path / "policy" / "best.npz")
+      stored = load_snapshot(tmp_path / "policy" / "best.npz")
+      best = stored.snapshot
       kept.append(best.version)
       np.testing.assert_array_equal(best.weights, snapshot(best.version).weights)
     summaries = _summaries(server)
   assert kept == [1, 2, 3, 3]
-  assert config == make_run()
+  assert (stored.config, stored.spec) == (make_run(), SPEC)
   assert [summary.solved for summary in summaries] == [False, True, True, False]
 
 
@@ -189,7 +190,7 @@ def test_stop_ends_an_episode_that_is_being_played() -> None:
 
 def test_stop_ends_the_evaluator_and_closes_its_environment(tmp_path: pathlib.Path) -> None:
   stop = threading.Event()
-  with serving(make_run(), tmp_path, CODEC, inline=True) as server:
+  with serving(make_run(), tmp_path, SPEC, inline=True) as server:
     evaluator = Evaluator(server.connection, server.manifest, 0, stop)
     thread = threading.Thread(target=evaluator.run)
     thread.start()
@@ -213,7 +214,7 @@ def test_frames_are_recorded_from_the_first_to_the_last() -> None:
 def test_the_best_policy_of_before_is_not_replaced_by_a_worse_one_after_a_restart(
   tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-  with serving(make_run(), tmp_path, CODEC, inline=True) as server:
+  with serving(make_run(), tmp_path, SPEC, inline=True) as server:
     publisher = PolicyPublisher(server.connection)
     for version, episode_return in ((1, 2.0), (2, 1.0)):
       evaluator = Evaluator(server.connection, server.manifest, 0, threading.Event(), tmp_path / "policy")
@@ -221,12 +222,11 @@ def test_the_best_policy_of_before_is_not_replaced_by_a_worse_one_after_a_restar
       monkeypatch.setattr(evaluator_module, "play_episode", lambda *args, played=played: played)
       publisher.publish(snapshot(version))
       evaluator.step()
-  best, _ = load_snapshot(tmp_path / "policy" / "best.npz")
-  assert best.version == 1
+  assert load_snapshot(tmp_path / "policy" / "best.npz").snapshot.version == 1
 
 
 def test_a_note_of_the_best_policy_that_cannot_be_read_is_none(tmp_path: pathlib.Path) -> None:
-  with serving(make_run(), tmp_path, CODEC, inline=True) as server:
+  with serving(make_run(), tmp_path, SPEC, inline=True) as server:
     for text in ("", "{}", "[]"):
       (tmp_path / "best.json").write_text(text)
       evaluator = Evaluator(server.connection, server.manifest, 0, threading.Event(), tmp_path)

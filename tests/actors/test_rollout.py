@@ -3,19 +3,15 @@
 import pathlib
 
 import numpy as np
+import pytest
 
 from actors.behaviour import Behaviour
 from actors.engine import choose_actions
 from actors.rollout import Rollout
 from environments import make_event_environment
 from networks import Extras
-from replay_server.contract.codec import RowCodec
-from tests.actors.running import CODEC, SPEC, TIME_LIMIT, make_run
-from tests.serving import adding, drain, serving
-
-ROWS = RowCodec.of(
-  {**{field.name: (field.dtype, field.shape) for field in CODEC.fields}, "behaviour": (np.float32, (2,))}
-)
+from tests.actors.running import SPEC, TIME_LIMIT, make_run
+from tests.serving import adding, drain, serving, with_behaviour
 
 
 class _Policy:
@@ -28,9 +24,9 @@ class _Policy:
     return self.best(observations), {"behaviour": observations[:, :2].astype(np.float32)}
 
 
-def test_the_rows_hold_the_extras_of_their_own_actions(tmp_path: pathlib.Path) -> None:
-  config, policy = make_run(), _Policy()
-  with serving(config, tmp_path, ROWS, inline=True) as server:
+def test_the_rows_hold_the_extras_of_their_own_actions(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+  config, policy = with_behaviour(make_run(), monkeypatch), _Policy()
+  with serving(config, tmp_path, SPEC, inline=True) as server:
     with adding(server, writer_id=1) as (first, _), adding(server, writer_id=2) as (second, _):
       rollouts = [
         Rollout(
@@ -49,7 +45,7 @@ def test_the_rows_hold_the_extras_of_their_own_actions(tmp_path: pathlib.Path) -
         choices = choose_actions(behaviours, [rollout.observation for rollout in rollouts])
         summaries = [rollout.step(choice) for rollout, choice in zip(rollouts, choices, strict=True)]
         assert [rollout.ended for rollout in rollouts] == [t == TIME_LIMIT - 1] * 2
-    rows = drain(server.connection, "default", ROWS)
+    rows = drain(server.connection, "default", server.manifest.codec)
   assert [(summary.actor, summary.length, summary.policy_version) for summary in summaries if summary] == [
     ("actor_0", TIME_LIMIT, 7)
   ] * 2

@@ -24,9 +24,9 @@ def _contents(connection: Connection, table: str) -> list[tuple[float, tuple[int
   """Priority, shape and values of every item, from the oldest to the newest."""
   items = []
   for _ in range(size_of(connection, table)):
-    key, _, _, priority, row = connection.client._client.NewSampler(table, 1, 1).GetNextTrajectory()
-    connection.client.mutate_priorities(table, deletes=[int(key)])
-    items.append((float(priority), row.shape, row.tolist()))
+    key, _, _, priority, (row,) = connection.open_sampler(table, samples=1, in_flight=1).next()
+    connection.client.mutate_priorities(table, deletes=[key])
+    items.append((priority, row.shape, row.tolist()))
   return items
 
 

@@ -14,7 +14,7 @@ from environments import make_event_environment
 from replay_server.contract import layout
 from replay_server.contract.messages import EpisodeSummary, EvaluationSummary, decode
 from replay_server.contract.policy import PolicyPublisher
-from tests.actors.running import CODEC, TIME_LIMIT, make_run, snapshot, with_goal
+from tests.actors.running import CODEC, SPEC, TIME_LIMIT, make_run, snapshot, with_goal
 from tests.serving import drain, serving
 
 POTENTIAL = """
@@ -54,7 +54,7 @@ def shaped_run(potential: str = "nearness", n_step: int = 1, time_limit: int = T
 def test_rows_hold_shaped_returns_that_telescope_and_summaries_plain_ones(tmp_path: pathlib.Path, n_step: int) -> None:
   config = shaped_run(n_step=n_step, time_limit=50)  # Some random episodes reach the goal in so many steps.
   gamma = config.learner.discount
-  with serving(config, tmp_path, CODEC, inline=True) as server:
+  with serving(config, tmp_path, SPEC, inline=True) as server:
     worker = RolloutWorker(server.connection, server.manifest, "actor_0", index=0, seed=3, stop=threading.Event())
     for _ in range(2_000):
       worker.step()
@@ -90,7 +90,7 @@ def test_an_evaluator_never_asks_for_the_potential(tmp_path: pathlib.Path) -> No
 
   means = []
   for config in (shaped_run(), dataclasses.replace(shaped_run(), environment=make_run().environment)):
-    with serving(config, tmp_path / config.environment.potential, CODEC, inline=True) as server:
+    with serving(config, tmp_path / config.environment.potential, SPEC, inline=True) as server:
       PolicyPublisher(server.connection).publish(snapshot(3))
       user_map.CALLS.clear()
       assert Evaluator(server.connection, server.manifest, 0, threading.Event()).step()
@@ -102,7 +102,7 @@ def test_an_evaluator_never_asks_for_the_potential(tmp_path: pathlib.Path) -> No
 
 def test_a_potential_that_fails_ends_the_worker_with_a_sentence(tmp_path: pathlib.Path) -> None:
   config = shaped_run("broken")
-  with serving(config, tmp_path, CODEC, inline=True) as server:
+  with serving(config, tmp_path, SPEC, inline=True) as server:
     worker = RolloutWorker(server.connection, server.manifest, "actor_0", index=0, seed=3, stop=threading.Event())
     with pytest.raises(UserError, match=r"^The potential raised RuntimeError \(no map\): mend it\.$"):
       worker.run()

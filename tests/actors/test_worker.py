@@ -53,7 +53,7 @@ def test_every_environment_of_a_worker_writes_whole_episodes_of_its_own(
   tmp_path: pathlib.Path, stop: threading.Event
 ) -> None:
   config = with_goal(make_run(environments=3, random_steps=1_000))
-  with serving(config, tmp_path, CODEC, inline=True) as server:
+  with serving(config, tmp_path, SPEC, inline=True) as server:
     worker = _run(server, config, stop, 5 * TIME_LIMIT)
     assert worker.environment_steps == 3 * 5 * TIME_LIMIT
     rows = drain(server.connection, "default", CODEC)
@@ -77,7 +77,7 @@ def test_every_environment_of_a_worker_writes_whole_episodes_of_its_own(
 
 def test_a_summary_tells_return_length_and_events_of_its_episode(tmp_path: pathlib.Path, stop: threading.Event) -> None:
   config = with_goal(make_run(random_steps=100_000))
-  with serving(config, tmp_path, CODEC, inline=True) as server:
+  with serving(config, tmp_path, SPEC, inline=True) as server:
     _run(server, config, stop, 40 * TIME_LIMIT)
     rows = drain(server.connection, "default", CODEC)
     summaries = _summaries(server)
@@ -94,7 +94,7 @@ def test_new_items_have_the_largest_priorities_that_came_with_the_policy(
   config = with_goal(make_run())
   ends = EventSpec("done", "environments.conditions:EpisodeEnd", history=TIME_LIMIT)
   config = dataclasses.replace(config, events=(ends,))
-  with serving(config, tmp_path, CODEC, inline=True) as server:
+  with serving(config, tmp_path, SPEC, inline=True) as server:
     publisher = PolicyPublisher(server.connection)
     publisher.publish(dataclasses.replace(snapshot(1), priorities=(2.0, 3.0)))
     worker = _worker(server, stop)
@@ -118,7 +118,7 @@ def test_a_worker_warms_up_at_random_and_then_wants_a_policy(
 ) -> None:
   monkeypatch.setattr(worker_module, "_POLICY_POLL_SECONDS", 0.02)
   config = make_run(random_steps=30, weights_timeout_seconds=0.2)
-  with serving(config, tmp_path, CODEC, inline=True) as server:
+  with serving(config, tmp_path, SPEC, inline=True) as server:
     worker = _worker(server, stop)
     with pytest.raises(UserError, match="No learner has published a policy"):
       worker.run()
@@ -144,7 +144,7 @@ def test_the_environments_of_a_worker_share_the_random_steps(
   monkeypatch.setattr(Behaviour, "random_action", counted)
   # Neither a multiple of the environments nor the end of an episode.
   config = make_run(environments=environments, random_steps=31, epsilon=0.0)
-  with serving(config, tmp_path, CODEC, inline=True) as server:
+  with serving(config, tmp_path, SPEC, inline=True) as server:
     PolicyPublisher(server.connection).publish(snapshot(1))
     _run(server, config, stop, 5 * TIME_LIMIT)
     assert len(drawn) == 31
@@ -156,7 +156,7 @@ def test_the_environments_of_a_worker_share_the_random_steps(
 
 def test_a_worker_that_waits_for_a_policy_can_be_stopped(tmp_path: pathlib.Path, stop: threading.Event) -> None:
   config = make_run()
-  with serving(config, tmp_path, CODEC, inline=True) as server:
+  with serving(config, tmp_path, SPEC, inline=True) as server:
     worker = _worker(server, stop)
     threading.Timer(0.1, stop.set).start()
     with pytest.raises(Stopped):
@@ -170,7 +170,7 @@ def test_weights_are_fetched_at_the_start_of_an_episode_and_kept_through_it(
   tmp_path: pathlib.Path, stop: threading.Event
 ) -> None:
   config = make_run(environments=2)
-  with serving(config, tmp_path, CODEC, inline=True) as server:
+  with serving(config, tmp_path, SPEC, inline=True) as server:
     publisher = PolicyPublisher(server.connection)
     publisher.publish(snapshot(1))
     worker = _worker(server, stop)
@@ -195,7 +195,7 @@ def test_weights_are_fetched_in_mid_episode_where_the_config_asks_for_it(
   tmp_path: pathlib.Path, stop: threading.Event
 ) -> None:
   config = make_run(policy_period_steps=5, epsilon=0.0)
-  with serving(config, tmp_path, CODEC, inline=True) as server:
+  with serving(config, tmp_path, SPEC, inline=True) as server:
     publisher = PolicyPublisher(server.connection)
     worker = _worker(server, stop)
     for version in range(1, 4 * TIME_LIMIT):
@@ -218,7 +218,7 @@ def test_a_greedy_worker_takes_the_actions_of_the_published_network(
   tmp_path: pathlib.Path, stop: threading.Event
 ) -> None:
   config = make_run(environments=2, epsilon=0.0)
-  with serving(config, tmp_path, CODEC, inline=True) as server:
+  with serving(config, tmp_path, SPEC, inline=True) as server:
     PolicyPublisher(server.connection).publish(snapshot(4))
     _run(server, config, stop, 30)
     rows = drain(server.connection, "default", CODEC)

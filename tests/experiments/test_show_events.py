@@ -249,7 +249,7 @@ def save_policy(config: RunConfig, path: pathlib.Path) -> PolicySnapshot:
   spec = make_environment_spec(make_event_environment(config))
   weights = np.asarray(flatten_weights(make_q_network(config, spec, seed=3)))
   snapshot = PolicySnapshot(version=7, learner_steps=100, weights=weights)
-  save_snapshot(path, snapshot, config)
+  save_snapshot(path, snapshot, config, spec)
   return snapshot
 
 

@@ -50,8 +50,19 @@ class Cli:
 
 
 @contextlib.contextmanager
-def cli(folder: pathlib.Path, name: str, *arguments: str, cwd: pathlib.Path = ROOT) -> Iterator[Cli]:
-  """Starts `slipstream ARGUMENTS`; whatever of it still runs at the end is killed."""
+def cli(
+  folder: pathlib.Path, name: str, *arguments: str, cwd: pathlib.Path = ROOT, shadowing: pathlib.Path | None = None
+) -> Iterator[Cli]:
+  """Starts `slipstream ARGUMENTS`; whatever of it still runs at the end is killed.
+
+  Args:
+    folder: of its output.
+    name: of the file for it.
+    *arguments: of the command line.
+    cwd: in which it starts.
+    shadowing: a folder whose packages are imported before any others.
+  """
+  path = os.pathsep.join(map(str, [ROOT] if shadowing is None else [shadowing, ROOT]))
   output = folder / f"{name}.log"
   with output.open("w") as file:
     process = subprocess.Popen(
@@ -60,7 +71,7 @@ def cli(folder: pathlib.Path, name: str, *arguments: str, cwd: pathlib.Path = RO
       stdout=file,
       stderr=subprocess.STDOUT,
       start_new_session=True,
-      env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"},
+      env={**os.environ, "PYTHONPATH": path, "COLUMNS": "200"},
     )
   try:
     yield Cli(process, output)

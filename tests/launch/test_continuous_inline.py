@@ -61,10 +61,10 @@ def test_a_run_trains_goes_on_and_its_policy_can_be_exported(preset, changes, tm
   )
   assert abs(resumed.status.gradient_steps - 240) <= 8
 
-  snapshot, stored = load_snapshot(outcome.run_dir / "checkpoints" / "policy" / "latest.npz")
-  export_policy(stored, snapshot, tmp_path / "model")
+  stored = load_snapshot(outcome.run_dir / "checkpoints" / "policy" / "latest.npz")
+  export_policy(stored, tmp_path / "model")
   model = tf.saved_model.load(str(tmp_path / "model"))
-  environment = make_event_environment(stored, seed=0)
+  environment = make_event_environment(stored.config, seed=0)
   timestep = environment.reset()
   observations = [timestep.observation]
   while not timestep.last() and len(observations) < 20:
@@ -72,7 +72,7 @@ def test_a_run_trains_goes_on_and_its_policy_can_be_exported(preset, changes, tm
     observations.append(timestep.observation)
   environment.close()
   batch = np.stack(observations)
-  acting = make_acting_policy(stored, make_environment_spec(environment), snapshot.weights)
+  acting = make_acting_policy(stored.config, make_environment_spec(environment), stored.snapshot.weights)
   (actions,) = model.signatures["serving_default"](tf.constant(batch)).values()
   np.testing.assert_allclose(acting.best(batch), actions, rtol=1e-3, atol=1e-4)
 

@@ -9,7 +9,7 @@ import pytest
 
 from configs import UserError
 from launch import doctor, gpu
-from tests.actors.running import CODEC, make_run
+from tests.actors.running import SPEC, make_run
 from tests.serving import serving
 
 
@@ -84,7 +84,7 @@ def test_something_else_at_the_address_is_told():
 
 def test_a_run_is_found_at_its_address(tmp_path):
   config = make_run()
-  with serving(config, tmp_path, CODEC) as server:
+  with serving(config, tmp_path, SPEC) as server:
     findings = doctor.examine_address(server.address)
   assert states(findings)["server"] == "ok"
   assert states(findings)["versions"] == "ok"

@@ -12,8 +12,8 @@ from configs import load_config, override
 from launch.inline import run_inline
 from launch.run_directory import create_run_directory, open_run_directory
 from launch.view import RunView
-from replay_server.contract.manifest import read_manifest
 from replay_server.contract.policy import load_snapshot
+from replay_server.contract.run import read_manifest
 from replay_server.process.server import ReplayServer
 from tests.launch.processes import KILL, START_SECONDS, cli, run_dir_of, wait_for
 
@@ -88,8 +88,8 @@ def test_what_a_run_stores_as_its_config_is_what_was_asked_for(tmp_path, monkeyp
   policies = directory.checkpoints / "policy"
   assert [manifest and manifest.config for manifest in manifests] == [config]
   assert directory.read_config() == config
-  assert load_snapshot(policies / "latest.npz")[1] == config
-  assert load_snapshot(policies / "best.npz")[1] == config
+  assert load_snapshot(policies / "latest.npz").config == config
+  assert load_snapshot(policies / "best.npz").config == config
 
 
 def test_the_same_seed_begins_the_same_run_and_another_seed_another(tmp_path):
@@ -99,8 +99,8 @@ def test_the_same_seed_begins_the_same_run_and_another_seed_another(tmp_path):
     outcome = slipstream.train(
       override(config, {"seed": str(seed)}), run_root=tmp_path / str(seed), inline=True, quiet=True
     )
-    snapshot, _ = load_snapshot(outcome.run_dir / "checkpoints" / "policy" / "latest.npz")
-    return snapshot.weights, outcome.status.train_return, outcome.status.episodes
+    stored = load_snapshot(outcome.run_dir / "checkpoints" / "policy" / "latest.npz")
+    return stored.snapshot.weights, outcome.status.train_return, outcome.status.episodes
 
   first, again, other = begin(1), begin(1), begin(2)
   np.testing.assert_array_equal(first[0], again[0])

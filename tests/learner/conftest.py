@@ -12,7 +12,6 @@ from acme import specs
 from actors.row_writer import RowWriter
 from configs import EventSpec, LearnerConfig, NetworkConfig, ReplayConfig, RunConfig, TableSpec
 from replay_server.contract.codec import RowCodec
-from replay_server.contract.layout import make_row_codec
 from replay_server.process.server import ReplayServer
 
 _SCALAR = specs.Array((), np.float32)
@@ -104,10 +103,9 @@ def _serve(tmp_path: pathlib.Path) -> Iterator[Callable[[RunConfig], Filled]]:
   def serve(
     config: RunConfig, run_id: str = "run", spec: specs.EnvironmentSpec = SPEC, directory: pathlib.Path | None = None
   ) -> Filled:
-    codec = make_row_codec(spec)
     directory = directory or tmp_path / f"replay_{len(started)}"
-    server = ReplayServer(config, codec, run_id, directory)
-    started.append(Filled(server, config, codec, spec, threading.Event(), directory))
+    server = ReplayServer(config, spec, run_id, directory)
+    started.append(Filled(server, config, server.manifest.codec, spec, threading.Event(), directory))
     return started[-1]
 
   yield serve

@@ -208,11 +208,13 @@ def test_priorities_are_learned_published_and_kept_in_the_checkpoint(make_config
   assert learn(filled).parts.source.new_item_priorities == published
 
 
-def test_the_policy_file_beside_a_checkpoint_is_the_network_with_its_config(filled, learn, tmp_path) -> None:
+def test_the_policy_file_beside_a_checkpoint_is_the_network_with_its_config_and_spec(filled, learn, tmp_path) -> None:
   learner = learn(filled)
   learner.run(3)
-  snapshot, config = load_snapshot(tmp_path / "checkpoints" / "policy" / "latest.npz")
-  assert (snapshot.version, snapshot.learner_steps, config) == (2, 6, filled.config)
+  stored = load_snapshot(tmp_path / "checkpoints" / "policy" / "latest.npz")
+  snapshot = stored.snapshot
+  assert (snapshot.version, snapshot.learner_steps) == (2, 6)
+  assert (stored.config, stored.spec) == (filled.config, filled.spec)
   np.testing.assert_array_equal(snapshot.weights, learner.get_variables([])[0])
 
 

@@ -12,12 +12,13 @@ import threading
 import pytest
 
 from configs import load_config, to_json
-from launch.roles import row_codec
+from launch.roles import environment_spec
 from launch.run_directory import create_run_directory
 from replay_server.process.server import ReplayServer
 from slipstream.commands import COMMANDS
 from slipstream.commands.command import split_overrides
 from slipstream.main import run
+from tests.serving import write_version_2
 
 
 @pytest.fixture
@@ -147,7 +148,9 @@ def checkpointed_run(tmp_path):
   """The directory of a run whose tables were checkpointed."""
   config = load_config("three_rooms")
   directory = create_run_directory(config, tmp_path / "runs")
-  with ReplayServer(config, row_codec(config), directory.run_id, directory.replay_checkpoint, inline=True) as server:
+  with ReplayServer(
+    config, environment_spec(config), directory.run_id, directory.replay_checkpoint, inline=True
+  ) as server:
     server.checkpoint()
   return directory
 
@@ -160,6 +163,23 @@ def test_another_runs_tables_are_refused_and_left_alone(capsys, tmp_path, checkp
   assert run(["train", f"--resume={other.path}", "--inline", "--quiet"]) == 2
   assert f"belongs to run {checkpointed_run.run_id}, not to {other.run_id}" in capsys.readouterr().err
   assert sorted(path.name for path in other.replay_checkpoint.rglob("*")) == before
+
+
+def test_a_run_of_layout_version_2_is_refused_and_left_alone(capsys, checkpointed_run):
+  config = load_config("three_rooms")
+  checkpoint = checkpointed_run.replay_checkpoint
+  with ReplayServer(config, environment_spec(config), checkpointed_run.run_id, checkpoint, inline=True) as server:
+    write_version_2(server.connection, config, checkpointed_run.run_id)
+    server.checkpoint()
+  files = {path: path.read_bytes() for path in checkpoint.rglob("*") if path.is_file()}
+  assert run(["train", f"--resume={checkpointed_run.path}", "--inline", "--quiet"]) == 2
+  assert "has layout version 2, and this release of slipstream writes 3: resume the run with" in capsys.readouterr().err
+  assert {path: path.read_bytes() for path in checkpoint.rglob("*") if path.is_file()} == files
+  assert sorted(path.name for path in checkpointed_run.checkpoints.iterdir()) == ["replay", "replay.lock"]
+
+
+def test_an_evaluation_of_nothing_is_one_sentence(capsys, tmp_path):
+  assert "There is nothing to do" in mistake(capsys, "evaluate", f"--checkpoint={tmp_path}", "--episodes=0")
 
 
 def test_another_runs_learner_is_refused_and_left_alone(capsys, checkpointed_run):

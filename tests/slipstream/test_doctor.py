@@ -5,12 +5,12 @@ import json
 from launch import gpu
 from launch.doctor import examine_address
 from slipstream.main import run
-from tests.actors.running import CODEC, make_run
+from tests.actors.running import SPEC, make_run
 from tests.serving import serving
 
 
 def test_for_programs_all_findings_are_json(tmp_path, capsys):
-  with serving(make_run(), tmp_path, CODEC) as server:
+  with serving(make_run(), tmp_path, SPEC) as server:
     findings = examine_address(server.address)
     assert run(["doctor", f"--server={server.address}", "--json"]) in (0, 2)
   told = json.loads(capsys.readouterr().out)

@@ -35,13 +35,14 @@ from replay_server.contract.manifest import Manifest  # noqa: E402
 from replay_server.process.server import ReplayServer  # noqa: E402
 
 SCALAR = specs.Array((), np.float32)
-CODEC = make_row_codec(specs.EnvironmentSpec(SCALAR, specs.DiscreteArray(2, np.int32), SCALAR, SCALAR))
+SPEC = specs.EnvironmentSpec(SCALAR, specs.DiscreteArray(2, np.int32), SCALAR, SCALAR)
+CODEC = make_row_codec(SPEC)
 REPLAY = ReplayConfig(default=TableSpec("default", 1.0, min_size=1), environment_steps_per_update=None)
 
 
 def serve() -> None:
   """Serves until it is killed."""
-  server = ReplayServer(RunConfig(replay=REPLAY), CODEC, "run", FOLDER)
+  server = ReplayServer(RunConfig(replay=REPLAY), SPEC, "run", FOLDER)
   print(server.address, flush=True)
   threading.Event().wait()
 
@@ -56,7 +57,7 @@ def draw_and_be_stopped() -> None:
   writer.flush()
   stop = threading.Event()
   samplers = {
-    name: make_server_source(connection, Manifest("run", RunConfig(replay=REPLAY, learner=learner), CODEC), stop)
+    name: make_server_source(connection, Manifest.of("run", RunConfig(replay=REPLAY, learner=learner), SPEC), stop)
     for name, learner in (
       ("fresh", LearnerConfig(batch_size=4, updates_per_block=1, prefetch=False)),
       ("ahead", LearnerConfig(batch_size=4, updates_per_block=4, prefetch=True)),

@@ -7,9 +7,10 @@ import re
 import pytest
 
 from configs.run import RESERVED_TABLES
-from replay_server.contract.layout import LAYOUT_VERSION, make_row_codec, make_tables, policy_signature
+from replay_server.contract.layout import LAYOUT_VERSION, POLICY_COLUMNS, make_row_codec
 from replay_server.contract.manifest import Manifest
 from replay_server.contract.messages import EpisodeSummary, EvaluationSummary, Heartbeat
+from replay_server.process.tables import make_tables
 from tests.serving import CODEC, make_config, make_spec
 
 _TEXT = (pathlib.Path(__file__).parents[3] / "docs" / "contract.md").read_text()
@@ -47,7 +48,7 @@ def test_every_table_is_told_with_its_size() -> None:
 
 
 def test_the_policys_columns_are_told_in_their_order() -> None:
-  assert list(_rows("Policy columns")) == sorted(policy_signature())
+  assert list(_rows("Policy columns")) == sorted(POLICY_COLUMNS)
 
 
 @pytest.mark.parametrize("message", [Heartbeat, EpisodeSummary, EvaluationSummary])

@@ -10,7 +10,7 @@ from configs import UserError
 from replay_server.contract import layout
 from replay_server.contract.connection import Connection
 from replay_server.contract.policy import PolicyPublisher, PolicySnapshot, PolicySource, load_snapshot, save_snapshot
-from tests.serving import adding, make_config, run_episode, serving, size_of
+from tests.serving import SPEC, adding, make_config, run_episode, serving, size_of
 
 CONFIG = make_config()
 
@@ -80,15 +80,26 @@ def test_acme_gets_one_vector_of_variables(tmp_path: pathlib.Path) -> None:
   np.testing.assert_array_equal(weights, _snapshot(5).weights)
 
 
-def test_a_saved_policy_is_loaded_with_the_config_that_it_needs(tmp_path: pathlib.Path) -> None:
+def test_a_saved_policy_is_loaded_with_the_config_and_the_spec_that_it_needs(tmp_path: pathlib.Path) -> None:
   path = tmp_path / "policy" / "best.npz"
   for version in (1, 2):  # The second replaces the first.
-    save_snapshot(path, _snapshot(version), CONFIG)
-  snapshot, config = load_snapshot(path)
-  assert _same(snapshot, _snapshot(2))
-  assert snapshot.weights.dtype == np.float32
-  assert config == CONFIG
+    save_snapshot(path, _snapshot(version), CONFIG, SPEC)
+  stored = load_snapshot(path)
+  assert _same(stored.snapshot, _snapshot(2))
+  assert stored.snapshot.weights.dtype == np.float32
+  assert (stored.config, stored.spec) == (CONFIG, SPEC)
   assert [file.name for file in path.parent.iterdir()] == ["best.npz"]
+
+
+def test_a_file_from_before_the_specs_were_kept_is_read(tmp_path: pathlib.Path) -> None:
+  path = tmp_path / "policy.npz"
+  save_snapshot(path, _snapshot(1), CONFIG, SPEC)
+  with np.load(path) as data:
+    former = {name: data[name] for name in data if name != "spec"}
+  np.savez(path, **former)
+  stored = load_snapshot(path)
+  assert _same(stored.snapshot, _snapshot(1))
+  assert (stored.config, stored.spec) == (CONFIG, None)
 
 
 def _missing(path: pathlib.Path) -> None:
@@ -130,7 +141,7 @@ def test_a_file_that_is_no_policy_is_one_sentence(
   tmp_path: pathlib.Path, spoil: Callable[[pathlib.Path], object]
 ) -> None:
   path = tmp_path / "policy.npz"
-  save_snapshot(path, _snapshot(1), CONFIG)
+  save_snapshot(path, _snapshot(1), CONFIG, SPEC)
   spoil(path)
   with pytest.raises(UserError, match="is not a policy file"):
     load_snapshot(path)

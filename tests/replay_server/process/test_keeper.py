@@ -12,7 +12,8 @@ import pytest
 from configs import ServerLost, UserError
 from replay_server.contract import layout
 from replay_server.contract.messages import EpisodeSummary, EvaluationSummary, Heartbeat, encode
-from replay_server.contract.status import RunStatus, read_live_status
+from replay_server.contract.run import read_live_status
+from replay_server.contract.status import RunStatus
 from replay_server.process import keeper as keeper_module
 from replay_server.process.keeper import Keeper, read_status
 from replay_server.process.recorder import METRICS_FILE, read_metrics

@@ -10,6 +10,7 @@ import threading
 
 import numpy as np
 import pytest
+from acme import specs
 
 from actors.row_writer import RowWriter
 from configs import RunConfig, UserError, override
@@ -17,12 +18,25 @@ from configs.files import FileLock
 from configs.versions import library_versions
 from replay_server.contract import layout
 from replay_server.contract.connection import Connection
-from replay_server.contract.layout import make_row_codec
-from replay_server.contract.manifest import Manifest, read_manifest, write_manifest
+from replay_server.contract.manifest import Manifest
 from replay_server.contract.policy import PolicyPublisher, PolicySnapshot, PolicySource
+from replay_server.contract.run import read_manifest, write_manifest
+from replay_server.process import tables
 from replay_server.process.server import CheckpointFailed, ReplayServer, check_port, has_checkpoint, tidy_checkpoints
 from tests.served import served
-from tests.serving import CODEC, adding, drain, make_config, make_spec, run_episode, serving, size_of, wait_for
+from tests.serving import (
+  CODEC,
+  SPEC,
+  adding,
+  drain,
+  make_config,
+  make_spec,
+  run_episode,
+  serving,
+  size_of,
+  wait_for,
+  write_version_2,
+)
 
 CONFIG = make_config({"goal": 20}, [("goal", 5)], capacity=30)
 
@@ -31,7 +45,7 @@ def test_a_port_that_is_taken_is_one_sentence(tmp_path: pathlib.Path) -> None:
   with serving(CONFIG, tmp_path / "first", inline=True) as server:
     port = int(server.address.rpartition(":")[2])
     with pytest.raises(UserError, match=f"Port {port} is in use"):
-      ReplayServer(CONFIG, CODEC, "other", tmp_path / "second", port=port)
+      ReplayServer(CONFIG, SPEC, "other", tmp_path / "second", port=port)
   with socket.socket(socket.AF_INET) as taken:
     taken.bind(("0.0.0.0", 0))
     taken.listen()
@@ -117,9 +131,8 @@ def test_tables_of_other_names_are_refused_and_the_checkpoint_is_left_alone(chec
 
 def test_rows_of_another_environment_are_refused_and_the_checkpoint_is_left_alone(checkpointed: pathlib.Path) -> None:
   before = _files(checkpointed)
-  codec = make_row_codec(make_spec((4,)))
   with pytest.raises(UserError, match=re.escape("gives observation as ('float32', (4,))")):
-    ReplayServer(CONFIG, codec, "run", checkpointed / "checkpoint", inline=True)
+    ReplayServer(CONFIG, make_spec((4,)), "run", checkpointed / "checkpoint", inline=True)
   assert _files(checkpointed) == before
 
 
@@ -238,7 +251,7 @@ def test_another_exponent_is_refused_where_a_table_is_prioritised(tmp_path: path
     server.checkpoint()
   flat = override(config, {"replay.priority.exponent": "0.5"})
   with pytest.raises(UserError, match=r"'goal' has the priority exponent 0\.65 .* asks for 0\.5 "):
-    ReplayServer(flat, CODEC, "run", tmp_path / "checkpoint", inline=True)
+    ReplayServer(flat, SPEC, "run", tmp_path / "checkpoint", inline=True)
 
 
 def test_a_run_whose_server_counts_samples_cannot_go_on_inline_nor_the_other_way(tmp_path: pathlib.Path) -> None:
@@ -269,7 +282,7 @@ def test_what_shapes_no_table_may_be_overridden_and_so_may_how_an_unlimited_run_
 
 
 def test_a_server_stops_at_once_when_nobody_writes(tmp_path: pathlib.Path) -> None:
-  server = ReplayServer(CONFIG, CODEC, "run", tmp_path / "checkpoint", inline=True)
+  server = ReplayServer(CONFIG, SPEC, "run", tmp_path / "checkpoint", inline=True)
   server.connection.writer().write(layout.STATUS, [np.array(b"x", object)])
   kept = server.connection.writer()
   kept.write(layout.STATUS, [np.array(b"x", object)])
@@ -282,8 +295,8 @@ def test_a_server_stops_at_once_when_nobody_writes(tmp_path: pathlib.Path) -> No
 def test_two_servers_do_not_serve_one_run(tmp_path: pathlib.Path) -> None:
   with serving(CONFIG, tmp_path, inline=True):
     with pytest.raises(UserError, match=re.escape(f"serves the run of {tmp_path / 'checkpoint'}: wait for its end")):
-      ReplayServer(CONFIG, CODEC, "run", tmp_path / "checkpoint")
-    ReplayServer(CONFIG, CODEC, "other", tmp_path / "another").stop()
+      ReplayServer(CONFIG, SPEC, "run", tmp_path / "checkpoint")
+    ReplayServer(CONFIG, SPEC, "other", tmp_path / "another").stop()
   with serving(CONFIG, tmp_path, inline=True):
     pass
 
@@ -309,7 +322,7 @@ def _is_free(path: pathlib.Path) -> bool:
 def test_the_manifest_of_a_server_tells_everything(tmp_path: pathlib.Path) -> None:
   with serving(CONFIG, tmp_path, inline=True) as server:
     manifest = read_manifest(Connection(server.address))
-  assert manifest == Manifest("run", CONFIG, CODEC, inline=True)
+  assert manifest == Manifest.of("run", CONFIG, SPEC, inline=True)
   assert manifest.versions == library_versions()
   assert manifest.layout_version == layout.LAYOUT_VERSION
   assert Manifest.from_json(manifest.to_json()) == manifest
@@ -323,21 +336,29 @@ def test_there_is_no_manifest_before_there_is_one(tmp_path: pathlib.Path) -> Non
     assert read_manifest(server.connection) == server.manifest
 
 
-def test_another_layout_version_is_refused(checkpointed: pathlib.Path) -> None:
-  old = Manifest("run", CONFIG, CODEC, layout_version=layout.LAYOUT_VERSION - 1)
-  with pytest.raises(UserError, match="layout version 1 and this installation writes 2"):
+def test_a_server_of_another_layout_version_is_refused() -> None:
+  old = dataclasses.replace(Manifest.of("run", CONFIG, SPEC), layout_version=2)
+  with pytest.raises(UserError, match="layout version 2 and this installation writes 3: use the same release"):
     Manifest.from_json(old.to_json())
+
+
+def test_a_checkpoint_of_layout_version_2_is_refused_and_left_alone(checkpointed: pathlib.Path) -> None:
   with serving(CONFIG, checkpointed, inline=True) as server:
-    write_manifest(server.connection, old)
+    write_version_2(server.connection, CONFIG, "run")
     server.checkpoint()
-  _refused(checkpointed, "layout version 1")
+  _refused(
+    checkpointed, "has layout version 2, .* writes 3: resume the run with the release that began it, or start a new"
+  )
 
 
-def test_an_environment_whose_rows_do_not_fit_is_refused_by_field() -> None:
-  manifest = Manifest("run", CONFIG, CODEC)
-  manifest.check_codec(make_row_codec(make_spec()))
+def test_an_environment_that_is_not_the_runs_is_refused_by_field() -> None:
+  manifest = Manifest.of("run", CONFIG, SPEC)
+  manifest.check_spec(make_spec())
   with pytest.raises(UserError, match=re.escape("observation as ('uint8', (3,))")):
-    manifest.check_codec(make_row_codec(make_spec((3,), np.uint8)))
+    manifest.check_spec(make_spec((3,), np.uint8))
+  # A fourth action takes no more room in a row, but no policy of the run chooses it.
+  with pytest.raises(UserError, match=r"gives action as DiscreteArray\(.*num_values=4\).* stores .*num_values=3\)"):
+    manifest.check_spec(SPEC._replace(actions=specs.DiscreteArray(4)))
 
 
 def test_only_a_distributed_run_ties_sampling_to_inserting(tmp_path: pathlib.Path) -> None:
@@ -362,7 +383,7 @@ def test_only_a_distributed_run_ties_sampling_to_inserting(tmp_path: pathlib.Pat
 def test_messages_never_hold_a_writer_back_and_the_oldest_go_first(
   tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-  monkeypatch.setattr(layout, "_MESSAGES", 5)
+  monkeypatch.setattr(tables, "_MESSAGES", 5)
   with serving(CONFIG, tmp_path, inline=True) as server:
     writer = server.connection.writer()
     for number in range(9):

@@ -1,0 +1,96 @@
+"""The server's tables, as Reverb's objects; what they are for stands in docs/contract.md."""
+
+from collections.abc import Callable
+
+import reverb
+import tensorflow as tf
+
+from configs import RunConfig
+from configs.specs import Selector
+from replay_server.contract import layout
+from replay_server.contract.codec import RowCodec
+from replay_server.contract.layout import TableShape
+
+# Summaries that may wait for the server process before the oldest is dropped.
+_MESSAGES = 10_000
+_HISTORIES = 100_000
+
+_TEXT = tf.TensorSpec([], tf.string)
+
+_SELECTORS: dict[Selector, Callable[[TableShape], reverb.pybind.ItemSelector]] = {
+  "uniform": lambda shape: reverb.selectors.Uniform(),
+  "prioritized": lambda shape: reverb.selectors.Prioritized(shape.priority_exponent),
+  "fifo": lambda shape: reverb.selectors.Fifo(),
+  "lifo": lambda shape: reverb.selectors.Lifo(),
+}
+
+
+def make_tables(config: RunConfig, codec: RowCodec, limit_samples: bool) -> list[reverb.Table]:
+  """All tables of a server.
+
+  Args:
+    config: of the run.
+    codec: of its rows.
+    limit_samples: as in `layout.table_shapes`.
+  """
+  policy = {name: tf.TensorSpec(shape, dtype) for name, (dtype, shape) in layout.POLICY_COLUMNS.items()}
+  return [
+    *(_transition_table(shape, codec) for shape in layout.table_shapes(config, limit_samples)),
+    _latest(layout.POLICY, policy),
+    _latest(layout.RUN, _TEXT),
+    _queue(layout.EPISODES, _MESSAGES, _TEXT),
+    _queue(layout.HEARTBEATS, _MESSAGES, _TEXT),
+    _queue(layout.HISTORIES, _HISTORIES, tf.TensorSpec([layout.HISTORY_WORDS], tf.int64, "history")),
+    _latest(layout.STATUS, _TEXT),
+  ]
+
+
+def row_signature(codec: RowCodec) -> tf.TensorSpec:
+  """The signature of a table of transitions: one item is one row, float32 [width]."""
+  return tf.TensorSpec([codec.width], tf.float32, "row")
+
+
+def _limiter(shape: TableShape) -> reverb.rate_limiters.RateLimiter:
+  if shape.samples_per_insert is None:
+    return reverb.rate_limiters.MinSize(shape.min_size)
+  return reverb.rate_limiters.SampleToInsertRatio(
+    samples_per_insert=shape.samples_per_insert,
+    min_size_to_sample=shape.min_size,
+    error_buffer=shape.error_buffer,
+  )
+
+
+def _transition_table(shape: TableShape, codec: RowCodec) -> reverb.Table:
+  return reverb.Table(
+    name=shape.name,
+    sampler=_SELECTORS[shape.selector](shape),
+    remover=reverb.selectors.Fifo(),
+    max_size=shape.capacity,
+    rate_limiter=_limiter(shape),
+    signature=row_signature(codec),
+  )
+
+
+def _latest(name: str, signature: object) -> reverb.Table:
+  """A table that holds the last thing written to it."""
+  return reverb.Table(
+    name=name,
+    sampler=reverb.selectors.Fifo(),
+    remover=reverb.selectors.Fifo(),
+    max_size=1,
+    rate_limiter=reverb.rate_limiters.MinSize(1),
+    signature=signature,
+  )
+
+
+def _queue(name: str, size: int, signature: tf.TensorSpec) -> reverb.Table:
+  """A table whose items are read once; a full one drops its oldest and never blocks a writer."""
+  return reverb.Table(
+    name=name,
+    sampler=reverb.selectors.Fifo(),
+    remover=reverb.selectors.Fifo(),
+    max_size=size,
+    max_times_sampled=1,
+    rate_limiter=reverb.rate_limiters.MinSize(1),
+    signature=signature,
+  )
