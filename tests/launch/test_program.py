@@ -133,7 +133,7 @@ def test_a_run_can_be_joined_survives_the_joined_ones_death_is_interrupted_and_g
   assert f"slipstream train --resume={run_dir}" in run.output()
   stopped = status_of(run_dir)
   assert any((run_dir / "checkpoints" / "replay").iterdir())
-  assert (run_dir / "checkpoints" / "learner" / "checkpoint").is_file()
+  assert list((run_dir / "checkpoints" / "learner").glob("checkpoint_*"))
 
   with cli(tmp_path, "resume", "train", f"--resume={run_dir}", WORLD) as run:
     first = wait_for(lambda: newer_status(run_dir, stopped), START_SECONDS, "the run to go on")
@@ -172,7 +172,7 @@ def test_a_terminal_that_closes_asks_all_roles_to_stop(tmp_path):
     assert run.wait(60) == 130, run.output()
   assert_all_gone(own)
   assert any((run_dir / "checkpoints" / "replay").iterdir())
-  assert (run_dir / "checkpoints" / "learner" / "checkpoint").is_file()
+  assert list((run_dir / "checkpoints" / "learner").glob("checkpoint_*"))
 
 
 def attached_actors(run_dir):
