@@ -122,8 +122,11 @@ def _take_turns(
           on_evaluation(learner.gradient_steps, learner.get_variables([])[0])
     else:
       worker.step()
+    at_budget = steps >= config.environment_steps
+    if at_budget:
+      worker.flush()  # The server counts what has reached it.
     # Besides by the clock, the status is made where the run may end: after an evaluation and at its budget.
-    if evaluated or steps >= config.environment_steps or time.monotonic() - ticked > TICK_SECONDS:
+    if evaluated or at_budget or time.monotonic() - ticked > TICK_SECONDS:
       ticked = time.monotonic()
       status = keeper.tick(roles.heartbeats())
       view.update(status)
