@@ -1,19 +1,26 @@
 """What the documentation shows exists: commands, flags, config keys, files."""
 
 import ast
+import dataclasses
 import pathlib
 import re
 import shlex
 
 import pytest
 
-from configs import load_config, override
+from configs import RunConfig, load_config, override
+from configs.algorithms import ALGORITHMS
+from configs.migration import MOVED_KEYS
 from slipstream.commands import COMMANDS
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("**/*.md"), *(ROOT / "examples").glob("**/*.md")])
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+CODE = re.compile(r"`([^`\n]+)`")
+CONFIG_KEY = re.compile(r"(?:environment|replay|network|actor|learner|evaluator)(?:\.[a-z_]+)+")
+ROOMS = sorted(path.parent.name for path in ROOT.glob("*/__init__.py"))
+ROOM_FILE = re.compile(rf"(?:{'|'.join([*ROOMS, 'tests', 'examples'])})/[\w/]*[\w/](?:\.py)?")
 MAKE_TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
@@ -72,6 +79,37 @@ def test_relative_links_resolve(page):
       if anchor not in map(_slug, headings):
         broken.append(link)
   assert broken == []
+
+
+def _config_keys():
+  """Every dotted key of a config, whatever its algorithm, with the keys of parts."""
+  keys = set()
+
+  def collect(part, prefix):
+    for field in dataclasses.fields(part):
+      keys.add(prefix + field.name)
+      value = getattr(part, field.name)
+      if dataclasses.is_dataclass(value):
+        collect(value, f"{prefix}{field.name}.")
+
+  config = RunConfig()
+  collect(config, "")
+  for algorithm in ALGORITHMS.values():
+    collect(algorithm(), "learner.algorithm.")
+  return keys
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_config_keys_that_are_named_exist(page):
+  known = _config_keys() | set(MOVED_KEYS)
+  named = {code.partition("=")[0] for code in CODE.findall(page.read_text())}
+  assert [key for key in sorted(named) if CONFIG_KEY.fullmatch(key) and key not in known] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_files_of_rooms_that_are_named_exist(page):
+  named = {code for code in CODE.findall(page.read_text()) if ROOM_FILE.fullmatch(code)}
+  assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
