@@ -83,7 +83,7 @@ def test_a_reference_that_is_too_old_is_refused_and_the_writer_goes_on(tmp_path:
 def test_items_are_sent_many_at_a_time_and_none_waits_for_long(
   tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-  monkeypatch.setattr(row_writer, "_BURST_SECONDS", 0.5)  # Long enough for a slow machine to make three items in.
+  monkeypatch.setattr(row_writer, "BURST_SECONDS", 0.5)  # Long enough for a slow machine to make three items in.
   config = make_config({"goal": 4}, [("goal", 3)], capacity=1_000)
   with serving(config, tmp_path, inline=True) as server:
     writer = RowWriter(server.connection, 5, threading.Event())

@@ -116,7 +116,7 @@ def test_new_items_have_the_largest_priorities_that_came_with_the_policy(
 def test_a_worker_warms_up_at_random_and_then_wants_a_policy(
   tmp_path: pathlib.Path, stop: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-  monkeypatch.setattr(worker_module, "_POLICY_POLL_SECONDS", 0.02)
+  monkeypatch.setattr(worker_module, "POLICY_POLL_SECONDS", 0.02)
   config = make_run(random_steps=30, weights_timeout_seconds=0.2)
   with serving(config, tmp_path, SPEC, inline=True) as server:
     worker = _worker(server, stop)

@@ -43,7 +43,7 @@ def test_a_containers_limit_counts_and_no_limit_does_not(
   tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
   limit = tmp_path / "memory.max"
-  monkeypatch.setattr(memory, "_CGROUP_LIMITS", (str(tmp_path / "missing"), str(limit)))
+  monkeypatch.setattr(memory, "CGROUP_LIMITS", (str(tmp_path / "missing"), str(limit)))
   limit.write_text("max\n")
   machine = memory.available_bytes()
   assert machine > 12_345

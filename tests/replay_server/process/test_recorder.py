@@ -227,7 +227,7 @@ def test_reading_metrics_does_not_load_tensorflow() -> None:
   assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.parametrize(("log", "steps"), [("_CsvLog", [100, 300]), ("_BoardLog", [100, 200, 300])])
+@pytest.mark.parametrize(("log", "steps"), [("CsvLog", [100, 300]), ("BoardLog", [100, 200, 300])])
 def test_a_record_that_could_not_be_written_goes_on_where_the_files_end(
   tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, log: str, steps: list[int]
 ) -> None:

@@ -204,7 +204,7 @@ def test_a_checkpoint_that_cannot_be_written_or_is_gone_at_once_is_one_sentence(
       server.checkpoint()
     shutil.rmtree(folder)
     folder.write_text("")
-    with pytest.raises(CheckpointFailed, match=r"could not be checkpointed .*see whether the disk is full"):
+    with pytest.raises(CheckpointFailed, match=r"could not be checkpointed .*check whether the disk is full"):
       server.checkpoint()
 
 
@@ -383,7 +383,7 @@ def test_only_a_distributed_run_ties_sampling_to_inserting(tmp_path: pathlib.Pat
 def test_messages_never_hold_a_writer_back_and_the_oldest_go_first(
   tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-  monkeypatch.setattr(tables, "_MESSAGES", 5)
+  monkeypatch.setattr(tables, "MOST_MESSAGES", 5)
   with serving(CONFIG, tmp_path, inline=True) as server:
     writer = server.connection.writer()
     for number in range(9):
