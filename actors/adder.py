@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from acme.adders import base
 
 from actors.row_writer import Row, RowWriter
@@ -19,8 +20,8 @@ from replay_server.contract.codec import RowCodec
 from replay_server.contract.layout import HISTORIES
 
 _EPISODE_BITS = 32
-# Steps of the default table that may wait before the learner is told of them, event or not.
-_UNTOLD_STEPS = 50
+# Steps that went to the default table are reported to the learner after at most this many, even without an event.
+_REPORT_PERIOD_STEPS = 50
 _DEFAULT_INDEX = 0
 _DEFAULT_BIT = 1 << _DEFAULT_INDEX
 _NO_POLICY = {"policy_version": 0}
@@ -31,7 +32,7 @@ class _OpenStep:
   """A step whose n-step window is still open, so that its row does not exist yet.
 
   Attributes:
-    values: the row's fields that were known when the step was taken.
+    values: row fields that were known when the step was taken.
     reward: sum of gamma^k r_{t+k} so far.
     discount: gamma^(m-1) times the environment's discounts so far, for m steps.
     steps: m.
@@ -63,9 +64,9 @@ class _Stored:
 class EventTableAdder(base.Adder):
   """Writes every transition to the default table, and every event's history to the event's table.
 
-  When event i fires on a transition, that transition and the tau_i - 1 before it go to the event's table, less those that
-  this table already has from this episode. They are items on rows that were appended already. With n-step returns a row is made
-  when its window closes; an event table that waits for an open step gets the row then.
+  When event i fires on a transition, its history of tau_i steps goes to the event's table: that transition and the tau_i - 1
+  before it, except those that this table already has from this episode. These items reference rows that were appended before.
+  With n-step returns a row is made when its window closes; an event table that waits for an open step gets the row then.
 
   As for any Acme adder: `add_first(timestep)`, then `add(action, next_timestep, extras)` until a last timestep, with
   `EventTimeStep`s. The extras are the row fields that describe the behaviour: the acting policy's version, and what the
@@ -83,22 +84,22 @@ class EventTableAdder(base.Adder):
     """Makes an adder for one environment.
 
     Args:
-      writer: that keeps at least `references_needed(config)` references, used by nobody else.
+      writer: for this adder alone; it keeps at least `references_needed(config)` references.
       codec: of the rows.
       config: of the run.
       writer_id: in [0, 2^31), unique among the adders of a run: the high half of episode ids.
-      histories: a writer of its own that tells which steps went to which table; None where nobody asks.
+      histories: writer that reports to the learner which steps went to which table; None if the learner does not need it.
     """
     self._writer = writer
     self._histories = histories
-    # Table index -> the steps that went to it and that the learner has not been told of, in order.
-    self._untold: dict[int, list[int]] = collections.defaultdict(list)
+    # Table index -> the steps that went to it and were not reported yet, in order.
+    self._unreported: dict[int, list[int]] = collections.defaultdict(list)
     self._packer = codec.packer()
     self._n_step = config.learner.n_step
     self._gamma = config.learner.discount
     self._tables = [table.name for table in config.replay.all_tables]
     self.set_priorities(())
-    # (The event's bit, its table's bit, tau). An event without a table is only watched: it is in the rows alone.
+    # (The event's bit, its table's bit, its history). An event without a table is only recorded in the rows.
     self._events = [
       (1 << index, 1 << self._tables.index(event.table), event.history)
       for index, event in enumerate(config.events)
@@ -107,7 +108,7 @@ class EventTableAdder(base.Adder):
     self._open: collections.deque[_OpenStep] = collections.deque()
     self._stored: collections.deque[_Stored] = collections.deque(maxlen=config.max_history)
     self._next_episode = writer_id << _EPISODE_BITS
-    self._observation: np.ndarray | None = None
+    self._observation: npt.NDArray[Any] | None = None
 
   def set_priorities(self, priorities: Sequence[float]) -> None:
     """Sets the priorities of new items.
@@ -118,8 +119,8 @@ class EventTableAdder(base.Adder):
     self._priorities = priorities or [1.0] * len(self._tables)
 
   def reset(self) -> None:
-    """Forgets the current episode: its open steps are dropped, and what was sent stays."""
-    self._tell_histories()
+    """Forgets the current episode: drops its open steps; rows that were sent stay."""
+    self._report_histories()
     self._open.clear()
     self._stored.clear()
     self._observation = None
@@ -136,13 +137,13 @@ class EventTableAdder(base.Adder):
     """Adds the transition that `action` led to.
 
     Args:
-      action: that was taken.
-      next_timestep: that it led to.
+      action: taken at the latest timestep.
+      next_timestep: that the action led to.
       extras: name -> value of every row field that describes the behaviour: "policy_version", and the algorithm's own.
 
     Raises:
       UserError: a value is not finite or does not fit the spec; nothing of this step is stored.
-      Stopped: told to stop while the server held the writer back.
+      Stopped: asked to stop while the server held the writer back.
     """
     if self._observation is None:
       raise ValueError("add_first must be called before add")
@@ -172,8 +173,8 @@ class EventTableAdder(base.Adder):
       self._open.popleft()
     if next_timestep.events:
       self._add_events(next_timestep.events)
-    if next_timestep.events or last or len(self._untold[_DEFAULT_INDEX]) >= _UNTOLD_STEPS:
-      self._tell_histories()
+    if next_timestep.events or last or len(self._unreported[_DEFAULT_INDEX]) >= _REPORT_PERIOD_STEPS:
+      self._report_histories()
     if last:
       self._writer.flush()
       self.reset()
@@ -184,7 +185,7 @@ class EventTableAdder(base.Adder):
       step.discount *= self._gamma * discount
       step.steps += 1
 
-  def _close(self, step: _OpenStep, next_observation: np.ndarray, timestep: EventTimeStep) -> None:
+  def _close(self, step: _OpenStep, next_observation: npt.NDArray[Any], timestep: EventTimeStep) -> None:
     values = step.values
     values["next_observation"] = next_observation
     values["reward"] = step.reward
@@ -202,7 +203,7 @@ class EventTableAdder(base.Adder):
       if not events & event:
         continue
       closed = history - len(self._open)
-      # Every event has its own tau: if several share a table, the steps not sent there yet need not be the latest.
+      # Events that share a table may differ in their histories, so the steps not sent there yet need not be the latest.
       for index in range(max(0, len(self._stored) - closed), len(self._stored)):
         self._send(self._stored[index], table)
       for step in list(self._open)[-history:]:
@@ -221,16 +222,16 @@ class EventTableAdder(base.Adder):
 
   def _note(self, table: int, step: int) -> None:
     if self._histories is not None:
-      self._untold[table].append(step)
+      self._unreported[table].append(step)
 
-  def _tell_histories(self) -> None:
+  def _report_histories(self) -> None:
     if self._histories is None:
       return
-    for table, steps in self._untold.items():
+    for table, steps in self._unreported.items():
       for first, last in runs_of(steps):
         record = np.array([table, self._episode, first, last], np.int64)
         self._histories.create_item(HISTORIES, self._histories.append(record))
-    self._untold.clear()
+    self._unreported.clear()
 
 
 def references_needed(config: RunConfig) -> int:

@@ -50,13 +50,13 @@ class Greedy:
 
 @dataclasses.dataclass(eq=False)
 class Behaviour:
-  """A policy, and the random actions that are mixed in.
+  """A policy, and how often random actions replace its own.
 
   Attributes:
     actions: the environment's action spec.
     rng: of random actions and of the policy's noise.
-    policy: that acts; None takes random actions only.
-    version: of the policy; 0 where it has none.
+    policy: chooses the actions; None for random actions only.
+    version: of the policy; 0 without one.
     epsilon: probability of a random action where the policy would act.
     warm_up: random steps to take first; shared by the environments of a worker.
   """
@@ -69,18 +69,18 @@ class Behaviour:
   warm_up: WarmUp = dataclasses.field(default_factory=lambda: WarmUp(0))
 
   def next_policy(self) -> ActingPolicy | None:
-    """The policy that chooses the next action; None if that action is random. Draws and counts: call it once a step."""
-    # An episode that began in the warm-up may outlast it: until it ends there is no policy.
+    """The policy that chooses the next action; None if that action is random. Counts a step: call it once per step."""
+    # An episode that began in the warm-up may outlast it, and has no policy until it ends.
     if self.warm_up.take() or self.policy is None:
       return None
     if self.epsilon > 0 and self.rng.random() < self.epsilon:
       return None
     return self.policy
 
-  def random_action(self) -> np.ndarray:
-    """An action drawn uniformly.
+  def random_action(self) -> Array:
+    """A uniformly random action.
 
     Raises:
-      UserError: the spec has no finite bounds to draw between.
+      UserError: the spec has no finite bounds.
     """
     return random_action(self.actions, self.rng)

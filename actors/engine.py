@@ -1,4 +1,4 @@
-"""From observations to actions: the one path for workers, evaluations and reports, in one environment or in several."""
+"""From observations to actions: the one path for workers, evaluations and reports, for one environment or several."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -13,8 +13,8 @@ class Choice(NamedTuple):
   """What a behaviour chose for one environment.
 
   Attributes:
-    action: as the environment's action spec says.
-    extras: of the policy's choice, without the batch dimension; none for a random action.
+    action: of the environment's action spec.
+    extras: that the policy returned with it, without the batch dimension; empty for a random action.
   """
 
   action: Array
@@ -25,8 +25,8 @@ def choose_actions(behaviours: Sequence[Behaviour], observations: Sequence[Array
   """Chooses the next action of every environment; environments that share a policy share its forward pass.
 
   Args:
-    behaviours: one for each environment. A shared policy takes its noise from the generator of the first that uses it.
-    observations: the environments' latest, in the same order, [...] each.
+    behaviours: one for each environment. A shared policy takes its noise from the generator of its first behaviour.
+    observations: the latest of each environment, [...], in the same order.
   """
   choices: list[Any] = [None] * len(behaviours)  # Every one is set below.
   users: dict[ActingPolicy, list[int]] = {}

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
 
 from actors.behaviour import Behaviour, Greedy
 from actors.engine import choose_actions
@@ -27,31 +28,31 @@ _POLL_SECONDS = 0.2
 
 @dataclasses.dataclass(frozen=True)
 class PlayedEpisode:
-  """One episode of a policy.
+  """One episode that a policy played.
 
   Attributes:
     episode_return: undiscounted.
     length: in steps.
     events: bit mask of the events that fired.
-    frames: uint8 [H, W, 3] each, first to last; empty where none were asked for.
+    frames: uint8 [H, W, 3] each, first to last; empty if none were recorded.
   """
 
   episode_return: float
   length: int
   events: int
-  frames: tuple[np.ndarray, ...] = ()
+  frames: tuple[npt.NDArray[np.uint8], ...] = ()
 
 
 def make_evaluated_behaviour(
   config: RunConfig, environment: EventEnvironment, snapshot: PolicySnapshot, rng: np.random.Generator
 ) -> Behaviour:
-  """What an evaluation plays: the policy without noise, with the random actions of `evaluator.epsilon`."""
+  """The behaviour of evaluations: the policy without noise, and random actions with probability `evaluator.epsilon`."""
   policy = make_acting_policy(config, make_environment_spec(environment), snapshot.weights)
   return Behaviour(environment.action_spec(), rng, Greedy(policy), snapshot.version, config.evaluator.epsilon)
 
 
 def make_greedy_behaviour(config: RunConfig, environment: EventEnvironment, snapshot: PolicySnapshot) -> Behaviour:
-  """The policy without noise and without random actions."""
+  """A behaviour with neither noise nor random actions."""
   evaluated = make_evaluated_behaviour(config, environment, snapshot, np.random.default_rng(0))
   return dataclasses.replace(evaluated, epsilon=0.0)
 
@@ -66,8 +67,8 @@ def play_episode(
 
   Args:
     environment: to play in.
-    behaviour: that chooses the actions.
-    stop: ends the episode early.
+    behaviour: chooses the actions.
+    stop: ends the episode early when set.
     record: whether to render every step; the environment must have been made with `render=True`.
 
   Raises:
@@ -116,7 +117,7 @@ class Evaluator:
   Attributes:
     name: of its process; a run has one evaluator.
     kind: of role.
-    state: what it does or waits for, for people.
+    state: what it does or waits for, in words.
   """
 
   name = "evaluator"
@@ -136,8 +137,8 @@ class Evaluator:
       connection: to the server.
       manifest: of the run.
       seed: of its environment and its random actions.
-      stop: ends it.
-      checkpoint_dir: where the best policy is kept, as best.npz; None keeps none.
+      stop: ends the evaluator when set.
+      checkpoint_dir: for the best policy (best.npz); None to keep none.
     """
     config = manifest.config
     self.state = "starting"
@@ -151,14 +152,14 @@ class Evaluator:
     self._source = PolicySource(connection, config.replay.default.name)
     self._writer = connection.writer()
     self._stop = stop
-    # Over a resumed run too.
     self._best_path = None if checkpoint_dir is None else checkpoint_dir / "best.json"
+    # A resumed run may have a best policy already.
     self._best = (False, -np.inf) if self._best_path is None else _read_best(self._best_path)
     self._version = 0
     self._evaluations = 0
 
   def metrics(self) -> Mapping[str, float]:
-    """What the evaluator's heartbeats carry."""
+    """The metrics of the evaluator's heartbeats."""
     return {"evaluations": self._evaluations}
 
   def run(self) -> None:
@@ -169,7 +170,7 @@ class Evaluator:
         try:
           done = self.step()
           self.state = "waiting for a new policy"
-        except ServerLost:  # The process's watchdog decides how long is too long.
+        except ServerLost:  # The process's watchdog decides when to give up.
           self.state = "waiting for the server"
         self._stop.wait(max(0.0, began + self._config.period_seconds - time.monotonic()) if done else _POLL_SECONDS)
     except Stopped:
@@ -179,11 +180,11 @@ class Evaluator:
       self._environment.close()
 
   def step(self) -> bool:
-    """Evaluates the published policy if it has learned and is a new one; says whether it did.
+    """Evaluates the published policy if it is new and has learned; returns whether it did.
 
     Raises:
       ServerLost: the server does not answer.
-      Stopped: told to stop.
+      Stopped: asked to stop.
     """
     snapshot = self._source.fetch()
     if snapshot is None or not snapshot.learner_steps or snapshot.version == self._version:
@@ -204,7 +205,7 @@ class Evaluator:
       solved=is_solved(episodes, self._config, self._event_names),
     )
     self._evaluations += 1
-    # Of policies as good as each other the latest is kept: it has learned the longest.
+    # Of equally good policies the latest is kept, as it has learned the longest.
     if self._best_path is not None and (summary.solved, summary.mean_return) >= self._best:
       self._best = (summary.solved, summary.mean_return)
       save_snapshot(self._best_path.with_suffix(".npz"), snapshot, self._run_config, self._spec)

@@ -1,11 +1,10 @@
 """One environment of a rollout worker: its episodes, from the chosen actions to rows and summaries."""
 
-import numpy as np
-
 from actors.adder import EventTableAdder
 from actors.behaviour import Behaviour
 from actors.engine import Choice
 from environments import EventEnvironment
+from networks import Array
 from replay_server.contract.messages import EpisodeSummary
 
 
@@ -15,15 +14,15 @@ class Rollout:
   The loop is `begin()`, then `step(choice)` until `ended`, and so on.
 
   Attributes:
-    environment: that it plays in.
-    behaviour: that chooses its actions.
+    environment: to play in.
+    behaviour: chooses its actions.
     adder: for this environment alone.
     ended: whether the last episode is over, or none has begun.
     observation: the latest one, once an episode has begun.
     length: steps of the episode so far.
   """
 
-  observation: np.ndarray
+  observation: Array
 
   def __init__(self, name: str, environment: EventEnvironment, behaviour: Behaviour, adder: EventTableAdder):
     """Makes a rollout whose first episode has not begun; `name` is the worker's, for summaries."""
@@ -48,7 +47,7 @@ class Rollout:
 
     Raises:
       UserError: the environment produced something that cannot be stored.
-      Stopped: told to stop while the server held the writer back.
+      Stopped: asked to stop while the server held the writer back.
     """
     timestep = self.environment.step(choice.action)
     version = self.behaviour.version

@@ -1,24 +1,25 @@
 """Writes rows, and items that reference them, to the replay server.
 
-It writes with Reverb's C++ writer (replay_server/contract/reverb_api.py); tests/actors hold that Reverb's Python writer would
-leave the same tables behind.
+It uses Reverb's C++ writer (replay_server/contract/reverb_api.py); tests/actors check that Reverb's Python writer would leave
+the same tables behind.
 """
 
 import collections
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
-import numpy as np
+import numpy.typing as npt
 
 from configs import Stopped, UserError
 from replay_server.contract.connection import Connection
 from replay_server.contract.layout import MAX_PRIORITY
 from replay_server.contract.reverb_api import Reference
 
-# An item that is sent by itself takes three times as much CPU time as one of many: threads wake each other up for every one.
-_BURST_ITEMS = 128
-_BURST_SECONDS = 0.1
+# Items sent one by one take three times as much CPU time as those of a burst, as threads wake each other up for each.
+BURST_ITEMS = 128
+BURST_SECONDS = 0.1
 # Above 50 pending items Reverb warns on every one of them.
 _FLUSH_AFTER_ITEMS = 20
 _PENDING_ITEMS = 20
@@ -30,19 +31,19 @@ class Row:
 
   __slots__ = ("number", "references", "values")
 
-  def __init__(self, values: np.ndarray, number: int):
-    self.values: np.ndarray | None = values  # Until it was sent.
+  def __init__(self, values: npt.NDArray[Any], number: int):
+    self.values: npt.NDArray[Any] | None = values  # None once it was sent.
     self.number = number
-    self.references: list[Reference] = []  # From then on, one.
+    self.references: list[Reference] = []  # One, once it was sent.
 
 
 class RowWriter:
   """Appends rows once and references them from any number of tables; for one thread.
 
-  Items are sent in bursts: at the latest when there are 128 of them, or with the first that comes .1 s after the oldest.
+  Items are sent in bursts: once 128 of them wait, or with the first that comes 0.1 s or more after the oldest.
 
-  A row can be referenced until `max_references` more were appended, over episode boundaries too: the writer keeps a window
-  of references and nothing else, so an episode of any length takes the same memory.
+  A row can be referenced until `max_references` more were appended, in later episodes too. The writer keeps only this window of
+  references, so an episode of any length takes the same memory.
   """
 
   def __init__(
@@ -56,9 +57,9 @@ class RowWriter:
 
     Args:
       connection: to the server.
-      max_references: the latest rows that items may reference.
+      max_references: how many of the latest rows items may reference.
       stop: ends a wait for the server.
-      on_wait: told True when the server holds the writer back and False when it no longer does.
+      on_wait: called with True when the server begins to hold the writer back, and with False when it no longer does.
 
     Raises:
       ServerLost: the server does not answer.
@@ -72,14 +73,14 @@ class RowWriter:
     self._oldest = 0.0
     self._unflushed = 0
 
-  def append(self, values: np.ndarray) -> Row:
-    """Takes a row, float32 [width], which is sent along with the first item that references it.
+  def append(self, values: npt.NDArray[Any]) -> Row:
+    """Appends a row, which is sent with the first item that references it.
 
     Args:
-      values: not to be changed from here on.
+      values: of the table's one column, such as float32 [width]; the caller must not change them any more.
 
     Returns:
-      What `create_item` takes.
+      The row, for `create_item`.
     """
     self._appended += 1
     return Row(values, self._appended)
@@ -88,9 +89,9 @@ class RowWriter:
     """Makes an item of one row; waits while too many items are not confirmed.
 
     Raises:
-      UserError: `priority` is not a number from 0 to 1e9; one NaN would silence the table for good.
+      UserError: `priority` is not a number from 0 to 1e9; a single NaN would make the table unusable.
       ValueError: the row is too old.
-      Stopped: told to stop while the server held the writer back.
+      Stopped: asked to stop while the server held the writer back.
     """
     if not 0.0 <= priority <= MAX_PRIORITY:
       raise UserError(
@@ -102,7 +103,7 @@ class RowWriter:
     if not self._queue:
       self._oldest = now
     self._queue.append((table, row, priority))
-    if len(self._queue) >= _BURST_ITEMS or now - self._oldest >= _BURST_SECONDS:
+    if len(self._queue) >= BURST_ITEMS or now - self._oldest >= BURST_SECONDS:
       self._send()
 
   def _send(self) -> None:
@@ -122,7 +123,7 @@ class RowWriter:
     """Sends all items and waits until the server has confirmed them.
 
     Raises:
-      Stopped: told to stop meanwhile; the items are dropped if the writer is.
+      Stopped: asked to stop meanwhile; the items are lost if the writer is then closed.
     """
     self._send()
     self._wait(0)
@@ -148,6 +149,6 @@ class RowWriter:
     return True
 
   def close(self) -> None:
-    """Drops what is pending; `flush` first to keep it."""
+    """Drops pending items; call `flush` first to keep them."""
     self._queue.clear()
     self._writer.close()

@@ -1,4 +1,4 @@
-"""The rollout worker: steps its environments, several where the config says so, until it is told to stop."""
+"""The rollout worker: steps one or several environments until it is asked to stop."""
 
 import contextlib
 import secrets
@@ -24,19 +24,19 @@ from replay_server.contract.messages import encode
 from replay_server.contract.policy import PolicySnapshot, PolicySource
 from replay_server.contract.role import Kind
 
-_POLICY_POLL_SECONDS = 0.5
+POLICY_POLL_SECONDS = 0.5
 
 
 class RolloutWorker:
   """Runs episodes and streams them to the replay server.
 
-  Its environments take over the latest policy at the start of an episode and keep it to the end (SSET, Appendix A.3), or
-  for `actor.policy_period_steps`.
+  Its environments adopt the latest policy at the start of an episode and keep it to the end (SSET, Appendix A.3), or for
+  `actor.policy_period_steps`.
 
   Attributes:
     name: of its process, unique in the run.
     kind: of role.
-    state: what it does or waits for, for people.
+    state: what it does or waits for, in words.
     environment_steps: taken by this worker.
     behaviours: of its environments.
   """
@@ -60,7 +60,7 @@ class RolloutWorker:
       name: of this process, unique in the run.
       index: of the worker, from 0.
       seed: of its environments and its exploration.
-      stop: ends the worker.
+      stop: ends the worker when set.
 
     Raises:
       UserError: the environment cannot be made here, or is not the run's.
@@ -83,7 +83,7 @@ class RolloutWorker:
     manifest.check_spec(spec)
     self._bank = PolicyBank(lambda weights: make_acting_policy(config, spec, weights))
     writers = [RowWriter(connection, references_needed(config), stop, self._note_wait) for _ in environments]
-    # Only a bias correction asks which steps went to which table.
+    # Only a bias correction needs to know which steps went to which table.
     histories = RowWriter(connection, 1, stop) if config.learner.bias_correction != "none" else None
     self._writers = writers if histories is None else [*writers, histories]
     self.behaviours = [Behaviour(spec.actions, np.random.default_rng(s), warm_up=self._warm_up) for s in seeds[count:]]
@@ -95,11 +95,11 @@ class RolloutWorker:
     self._rollouts = [Rollout(name, *parts) for parts in zip(environments, self.behaviours, adders, strict=True)]
 
   def metrics(self) -> Mapping[str, float]:
-    """What the worker's heartbeats carry."""
+    """The metrics of the worker's heartbeats."""
     return {"environment_steps": self.environment_steps}
 
   def run(self) -> None:
-    """Runs until stopped, or until `step` raises; what was collected until then is sent, if the server takes it."""
+    """Runs until stopped, or until `step` raises; then sends the rows collected so far, if the server accepts them."""
     try:
       while not self._stop.is_set():
         self.step()
@@ -107,7 +107,7 @@ class RolloutWorker:
       pass
     finally:
       self.state = "ending"
-      self._stop.set()  # So that no wait from here on is a long one.
+      self._stop.set()  # Keeps every further wait short.
       with contextlib.suppress(Stopped):
         self.flush()
       self.close()
@@ -118,7 +118,7 @@ class RolloutWorker:
     Raises:
       UserError: an environment produced something that cannot be stored, or no policy came in time.
       ServerLost: the server does not answer.
-      Stopped: told to stop while waiting.
+      Stopped: asked to stop while waiting.
     """
     period = self._config.actor.policy_period_steps
     for rollout in self._rollouts:
@@ -148,7 +148,7 @@ class RolloutWorker:
       writer.close()
 
   def _update_policy(self, rollout: Rollout) -> None:
-    """Lets an environment act by the latest policy, if there is one."""
+    """Gives an environment the latest policy, if there is one."""
     latest = self._fetch_policy()
     if latest is None:
       return
@@ -159,7 +159,7 @@ class RolloutWorker:
     behaviour.epsilon = self._config.learner.algorithm.epsilon_at(self._index, latest.learner_steps)
 
   def _fetch_policy(self) -> PolicySnapshot | None:
-    """The latest policy, for which it waits once the warm-up is over; None in a warm-up without one."""
+    """The latest policy. If there is none, returns None during the warm-up, and waits for one afterwards."""
     timeout = self._config.actor.weights_timeout_seconds
     deadline = time.monotonic() + timeout
     while True:
@@ -169,14 +169,14 @@ class RolloutWorker:
         if latest is not None or self._warm_up.steps_left > 0:
           return latest
         self.state = "waiting for a learner's first policy"
-      except ServerLost:  # The process's watchdog decides how long is too long.
+      except ServerLost:  # The process's watchdog decides when to give up.
         self.state = "waiting for the server"
       if time.monotonic() > deadline:
         raise UserError(
           f"No learner has published a policy for {timeout:g} s: start one with 'slipstream learn', or raise "
           "actor.weights_timeout_seconds."
         )
-      if self._stop.wait(_POLICY_POLL_SECONDS):
+      if self._stop.wait(POLICY_POLL_SECONDS):
         raise Stopped("Stopped while waiting for the first policy.")
 
   def _note_wait(self, waiting: bool) -> None:

@@ -1,8 +1,8 @@
-"""For all tests."""
+"""The order of all tests."""
 
 import pytest
 
-# They wait for processes of their own for minutes; begun last, one core would be idle meanwhile.
+# Their tests wait for minutes for processes of their own. If they began last, one core would be idle meanwhile.
 _FIRST = ("test_program.py", "test_running.py")
 
 

@@ -1,13 +1,18 @@
-"""Servers, configs and rows for the tests of the rooms that talk to a replay server."""
+"""The server harness of all tests: configs, servers, rows in and out of their tables, and waiting.
+
+`python -m tests.serving FOLDER` serves until it is killed or its standard input ends; see `server_process`.
+"""
 
 import contextlib
 import dataclasses
 import json
 import pathlib
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import dm_env
 import numpy as np
@@ -23,18 +28,50 @@ from replay_server.contract import layout
 from replay_server.contract.codec import RowCodec
 from replay_server.contract.connection import Connection
 from replay_server.contract.layout import make_row_codec
-from replay_server.contract.messages import encode_text
+from replay_server.contract.messages import decode, encode_text
 from replay_server.process.server import ReplayServer
+
+_ROOT = pathlib.Path(__file__).parents[1]
 
 
 def make_spec(shape: tuple[int, ...] = (3,), dtype: Any = np.float32) -> specs.EnvironmentSpec:
-  """An environment with observations like that and three actions."""
+  """An environment with such observations and three actions."""
   scalar = specs.Array((), np.float32)
   return specs.EnvironmentSpec(specs.Array(shape, dtype), specs.DiscreteArray(3), scalar, scalar)
 
 
 SPEC = make_spec()
 CODEC = make_row_codec(SPEC)
+
+
+def config_of(
+  tables: Sequence[TableSpec],
+  events: Sequence[tuple[str, int]] | None = None,
+  replay: Mapping[str, Any] | None = None,
+  **changes: Any,
+) -> RunConfig:
+  """A run with these tables, whose server does not tie sampling to inserting.
+
+  Args:
+    tables: the default table first.
+    events: (table, history) of every event, in the order of their bits; None for one of history 1 for each event table.
+    replay: changes of `ReplayConfig`'s fields.
+    changes: of `RunConfig`'s fields.
+  """
+  default, *others = tables
+  events = [(table.name, 1) for table in others] if events is None else events
+  return RunConfig(
+    **{
+      "events": tuple(
+        EventSpec(f"event_{bit}", "environments.three_rooms:done", history, table)
+        for bit, (table, history) in enumerate(events)
+      ),
+      "replay": ReplayConfig(
+        default=default, tables=tuple(others), **{"environment_steps_per_update": None, **(replay or {})}
+      ),
+      **changes,
+    }
+  )
 
 
 def make_config(
@@ -45,40 +82,30 @@ def make_config(
   discount: float = 0.9,
   **changes: Any,
 ) -> RunConfig:
-  """A run whose tables are read from the oldest row on.
+  """A run whose tables are read from the oldest row on, with equal shares of a batch.
 
   Args:
     tables: name -> capacity of every event table.
-    events: (table, tau) of every event, in the order of their bits.
+    events: (table, history) of every event, in the order of their bits.
     capacity: of the default table.
     n_step: of the rows.
     discount: of the rows.
     changes: of `RunConfig`'s fields.
   """
-  tables = tables or {}
-  share = 1 / (len(tables) + 1)
-  return RunConfig(
-    **{
-      "events": tuple(
-        EventSpec(f"event_{bit}", "environments.three_rooms:done", history, table)
-        for bit, (table, history) in enumerate(events)
-      ),
-      "replay": ReplayConfig(
-        default=TableSpec("default", share, capacity, selector="fifo"),
-        tables=tuple(TableSpec(name, share, size, selector="fifo") for name, size in tables.items()),
-        environment_steps_per_update=None,
-      ),
-      "learner": LearnerConfig(n_step=n_step, discount=discount),
-      **changes,
-    }
+  capacities = {"default": capacity, **(tables or {})}
+  share = 1 / len(capacities)
+  return config_of(
+    [TableSpec(name, share, size, selector="fifo") for name, size in capacities.items()],
+    events,
+    **{"learner": LearnerConfig(n_step=n_step, discount=discount), **changes},
   )
 
 
 @dataclasses.dataclass(frozen=True)
-class _TellingConfig(DdqnConfig):
-  """An algorithm whose rows hold two numbers of the behaviour besides."""
+class _BehaviourConfig(DdqnConfig):
+  """An algorithm whose rows have a field that describes the behaviour."""
 
-  NAME: ClassVar[str] = "telling"
+  NAME: ClassVar[str] = "with_behaviour"
 
   def row_fields(self, action_shape: tuple[int, ...]) -> Mapping[str, tuple[str, tuple[int, ...]]]:
     return {"behaviour": ("float32", (2,))}
@@ -86,8 +113,8 @@ class _TellingConfig(DdqnConfig):
 
 def with_behaviour(config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> RunConfig:
   """The run with a field `behaviour`, float32 [2], in its rows."""
-  monkeypatch.setitem(ALGORITHMS, _TellingConfig.NAME, _TellingConfig)
-  return dataclasses.replace(config, learner=dataclasses.replace(config.learner, algorithm=_TellingConfig()))
+  monkeypatch.setitem(ALGORITHMS, _BehaviourConfig.NAME, _BehaviourConfig)
+  return dataclasses.replace(config, learner=dataclasses.replace(config.learner, algorithm=_BehaviourConfig()))
 
 
 @contextlib.contextmanager
@@ -99,6 +126,35 @@ def serving(
     yield server
 
 
+class ServerProcess(NamedTuple):
+  """A server in a process of its own.
+
+  Attributes:
+    address: "host:port".
+    kill: ends the process at once, as a crash would, and waits until it is gone.
+  """
+
+  address: str
+  kill: Callable[[], None]
+
+
+@contextlib.contextmanager
+def server_process(folder: pathlib.Path) -> Iterator[ServerProcess]:
+  """An inline run's server for `make_config()`, in a process of its own, with a checkpoint directory in `folder`."""
+  command = [sys.executable, "-m", "tests.serving", str(folder)]
+  with subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    assert process.stdout is not None
+
+    def kill() -> None:
+      process.kill()
+      process.wait()
+
+    try:
+      yield ServerProcess(process.stdout.readline().strip(), kill)
+    finally:
+      kill()
+
+
 def write_version_2(connection: Connection, config: RunConfig, run_id: str) -> None:
   """Puts the manifest into the run table that a server of layout version 2 would have written."""
   manifest = {"run_id": run_id, "config": to_dict(config), "codec": to_dict(CODEC), "inline": True, "layout_version": 2}
@@ -107,15 +163,35 @@ def write_version_2(connection: Connection, config: RunConfig, run_id: str) -> N
 
 @contextlib.contextmanager
 def adding(
-  server: ReplayServer, writer_id: int = 0, stop: threading.Event | None = None
+  server: ReplayServer, writer_id: int = 0, report_histories: bool = False
 ) -> Iterator[tuple[EventTableAdder, RowWriter]]:
-  """An adder and the writer below it, for the server's config."""
-  config, codec = server.manifest.config, server.manifest.codec
-  writer = RowWriter(server.connection, references_needed(config), stop or threading.Event())
-  try:
-    yield EventTableAdder(writer, codec, config, writer_id), writer
-  finally:
-    writer.close()
+  """An adder and the writer that it uses, for the server's config."""
+  config, codec, stop = server.manifest.config, server.manifest.codec, threading.Event()
+  with contextlib.ExitStack() as stack:
+    writer = stack.enter_context(contextlib.closing(RowWriter(server.connection, references_needed(config), stop)))
+    histories = None
+    if report_histories:
+      histories = stack.enter_context(contextlib.closing(RowWriter(server.connection, 1, stop)))
+    yield EventTableAdder(writer, codec, config, writer_id, histories), writer
+    if histories is not None:
+      histories.flush()
+
+
+def fill(connection: Connection, codec: RowCodec, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
+  """Puts rows into `table` alone.
+
+  Args:
+    connection: to the server.
+    codec: of the rows.
+    table: to fill.
+    rows: name -> value of each row's fields; those left out are 0, and `discount` and `steps` are 1.
+  """
+  blank = {field.name: np.zeros(field.shape, field.dtype) for field in codec.fields}
+  packer = codec.packer()
+  with contextlib.closing(RowWriter(connection, 1, threading.Event())) as writer:
+    for row in rows:
+      writer.create_item(table, writer.append(packer.pack({**blank, "discount": 1.0, "steps": 1, **row})))
+    writer.flush()
 
 
 def size_of(connection: Connection, table: str) -> int:
@@ -124,8 +200,19 @@ def size_of(connection: Connection, table: str) -> int:
   return size
 
 
-def _take_all(connection: Connection, table: str) -> list[tuple[float, np.ndarray]]:
-  """Priority and row of every item of a table with the selector "fifo", from the oldest to the newest; takes them out."""
+def sampled_from(connection: Connection, table: str) -> int:
+  """How many items were sampled from a table so far."""
+  count: int = connection.info()[table].rate_limiter_info.sample_stats.completed
+  return count
+
+
+def read_messages(connection: Connection, table: str, *types: type) -> list[Any]:
+  """Takes all messages out of a table; from the oldest to the newest."""
+  return [decode(columns[0], *types) for columns in connection.read_many(table, 1_000, "test")]
+
+
+def take_all(connection: Connection, table: str) -> list[tuple[float, np.ndarray]]:
+  """Takes all items out of a table with the selector "fifo": priority and row of each, from the oldest to the newest."""
 
   def take() -> tuple[float, np.ndarray]:
     key, _, _, priority, (row,) = connection.open_sampler(table, samples=1, in_flight=1).next()
@@ -139,12 +226,12 @@ def _take_all(connection: Connection, table: str) -> list[tuple[float, np.ndarra
 
 def drain(connection: Connection, table: str, codec: RowCodec = CODEC) -> list[dict[str, np.ndarray]]:
   """Takes every row out of a table with the selector "fifo"; from the oldest to the newest."""
-  return [codec.unpack(row) for _, row in _take_all(connection, table)]
+  return [codec.unpack(row) for _, row in take_all(connection, table)]
 
 
 def drain_priorities(connection: Connection, table: str) -> list[float]:
   """Takes every row out of a table with the selector "fifo"; their priorities, from the oldest to the newest."""
-  return [priority for priority, _ in _take_all(connection, table)]
+  return [priority for priority, _ in take_all(connection, table)]
 
 
 def steps_in(connection: Connection, table: str) -> list[int]:
@@ -196,13 +283,19 @@ def run_episode(adder: EventTableAdder, length: int, events: Mapping[int, int] |
     adder.add(ACTION, step((episode, t + 1, 0), float(t), mask, terminated=t == length - 1), {"policy_version": 1})
 
 
-def wait_for(condition: Callable[[], Any], seconds: float = 10.0) -> None:
+def wait_for(condition: Callable[[], Any], seconds: float = 20.0) -> None:
   """Waits until `condition()` holds.
 
   Raises:
-    AssertionError: it did not in time.
+    AssertionError: it did not hold within `seconds`.
   """
   deadline = time.monotonic() + seconds
   while not condition():
-    assert time.monotonic() < deadline, "waited in vain"
+    assert time.monotonic() < deadline, f"the condition did not hold within {seconds:g} s"
     time.sleep(0.01)
+
+
+if __name__ == "__main__":
+  with serving(make_config(), pathlib.Path(sys.argv[1]), inline=True) as started:
+    print(started.address, flush=True)
+    sys.stdin.read()  # Ends with the process that started this one.

@@ -78,7 +78,7 @@ def test_console_script_is_installed():
   assert os.access(pathlib.Path(sysconfig.get_path("scripts")) / "slipstream", os.X_OK)
 
 
-# A python3.10 that only makes what bootstrap.sh looks for, and writes down what it was asked.
+# A python3.10 that only makes the files that bootstrap.sh looks for, and logs its arguments.
 FAKE_PYTHON = """#!/bin/sh
 echo "python $*" >>"$BOOTSTRAP_LOG"
 case "$*" in
@@ -99,7 +99,7 @@ TOOLS = ["cat", "cp", "dirname", "grep", "head", "mkdir", "rm", "sed", "sh", "sh
 
 
 class Bootstrap:
-  """A copy of what bootstrap.sh reads, and a PATH that holds the tools it needs but no Python and no uv."""
+  """A copy of the files that bootstrap.sh reads, and a PATH with the tools that it needs but neither Python nor uv."""
 
   def __init__(self, folder):
     self.tree = folder / "a tree"

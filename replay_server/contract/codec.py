@@ -1,20 +1,23 @@
-"""The row codec: a structured transition <-> one flat float32 row.
+"""The row codec: it packs a structured transition into one flat float32 row, and unpacks it.
 
-One packed row a step is two to three times faster to write than a column a field and takes a third of the server's memory.
-Every field lies in whole 4-byte words; what is not float32 is bit-cast, never converted, so that integers come back exactly.
-A bit-cast integer can look like a NaN, which is why finiteness is a question for the float fields alone: those of float32 come
-first in a row, so that one slice holds them all.
+A packed row is written two to three times faster than one column per field, and takes a third of the server's memory.
+Every field takes whole 4-byte words. Fields that are not float32 are bit-cast, never converted, so integers come back exactly.
+A bit-cast integer can look like a NaN, so only float fields are checked for finiteness. The float32 fields come first in a row,
+where one slice holds them all.
 """
 
 import dataclasses
 import math
 import struct
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from configs.errors import UserError
+
+Packed: TypeAlias = npt.NDArray[np.float32]
 
 WORD_BYTES = 4
 # Python's own numbers fit every field.
@@ -40,11 +43,11 @@ class Field:
   """One field of a row.
 
   Attributes:
-    name: of the field.
-    dtype: numpy's name of it.
+    name: unique in the row.
+    dtype: numpy's name for it, such as "float32".
     shape: of one value.
-    offset: of its first word in the row.
-    words: it takes, padding included.
+    offset: of the field's first word in the row.
+    words: number of words that the field takes, padding included.
   """
 
   name: str
@@ -64,31 +67,31 @@ class RowCodec:
   """Packs and unpacks rows of one layout.
 
   Attributes:
-    fields: in the order in which they lie in a row, the float32 ones first.
+    fields: in row order, the float32 ones first.
   """
 
   fields: tuple[Field, ...]
 
   @classmethod
   def of(cls, fields: Mapping[str, tuple[Any, tuple[int, ...]]]) -> "RowCodec":
-    """Lays fields out.
+    """Makes the codec of rows with these fields.
 
     Args:
       fields: name -> (dtype, shape of one value).
 
     Raises:
-      UserError: a field cannot lie in a row: its values are no numbers, or it has none.
+      UserError: a row cannot hold a field: its values are not numbers, or it has none.
     """
     resolved = [(name, np.dtype(dtype).newbyteorder("="), tuple(shape)) for name, (dtype, shape) in fields.items()]
-    resolved.sort(key=lambda field: field[1] != np.float32)  # Stable: otherwise in the given order.
+    resolved.sort(key=lambda field: field[1] != np.float32)  # Stable: both groups keep the given order.
     layout, offset = [], 0
     for name, dtype, shape in resolved:
       if dtype.kind not in "biuf" or dtype.itemsize > 8:
         raise UserError(
-          f"The field {name!r} has dtype {dtype}, which cannot lie in a row: use Booleans, integers or floats."
+          f"The field {name!r} has dtype {dtype}, which a row cannot hold: use Booleans, integers or floats."
         )
       if not math.prod(shape):
-        raise UserError(f"The field {name!r} has the shape {shape} and so no values: leave it out.")
+        raise UserError(f"The field {name!r} has the shape {shape} and thus no values: leave it out.")
       words = math.ceil(math.prod(shape) * dtype.itemsize / WORD_BYTES)
       layout.append(Field(name, dtype.name, shape, offset, words))
       offset += words
@@ -101,15 +104,15 @@ class RowCodec:
 
   @property
   def float_words(self) -> int:
-    """Leading words that are float32 values, to be checked for NaN and infinity."""
+    """Number of leading words that are float32 values, which are checked for NaN and infinity."""
     return sum(field.words for field in self.fields if field.dtype == "float32")
 
   def packer(self) -> "RowPacker":
-    """A packer with a buffer of its own; one a writer."""
+    """A packer with a buffer of its own; every writer needs one."""
     return RowPacker(self)
 
-  def unpack(self, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Fields of packed rows; `graph.unpack` is its twin in TensorFlow.
+  def unpack(self, rows: Packed) -> dict[str, npt.NDArray[Any]]:
+    """The fields of packed rows; `graph.unpack` does the same in TensorFlow.
 
     Args:
       rows: float32 [..., width], contiguous.
@@ -120,18 +123,18 @@ class RowCodec:
     return {field.name: _unpack(field, rows) for field in self.fields}
 
 
-def _unpack(field: Field, rows: np.ndarray) -> np.ndarray:
+def _unpack(field: Field, rows: Packed) -> npt.NDArray[Any]:
   words = np.ascontiguousarray(rows[..., field.offset : field.offset + field.words])
-  values = words.view(field.dtype)[..., : field.elements]
+  values: npt.NDArray[Any] = words.view(field.dtype)[..., : field.elements]
   return values.reshape((*rows.shape[:-1], *field.shape))
 
 
 class RowPacker:
   """Packs one transition at a time into a buffer that it reuses.
 
-  A row has a dozen scalars, and writing each with numpy is most of the time of a packing. So they are written with one call of
-  the standard library's `struct`, which takes Python's and numpy's numbers alike, and the buffer is looked at as a whole.
-  Whatever either finds odd is told by the slow way, field by field.
+  A row has about a dozen scalars, and writing each of them with numpy would take most of the time. So one call of the standard
+  library's `struct`, which accepts Python's and numpy's numbers alike, writes them all, and one check covers all floats of the
+  buffer. Only if either fails are the fields handled one by one, to name the bad one.
   """
 
   def __init__(self, codec: RowCodec):
@@ -153,11 +156,11 @@ class RowPacker:
     self._struct = _scalar_struct(scalars)
     self._buffer = self._row.data.cast("B")
 
-  def pack(self, values: Mapping[str, Any]) -> np.ndarray:
-    """One row.
+  def pack(self, values: Mapping[str, Any]) -> Packed:
+    """Packs one row.
 
     Args:
-      values: a value for every field: arrays of exactly its dtype and shape, or scalars.
+      values: name -> value of every field: an array of exactly the field's dtype and shape, or a scalar.
 
     Returns:
       float32 [width], which the caller may keep.
@@ -174,13 +177,13 @@ class RowPacker:
       ):
         raise UserError(_mismatch(name, value, dtype, ()))
     self._write_scalars(scalars)
-    # After the scalars, whose call fills what lies between them with zeros.
+    # Arrays come after the scalars: `struct` writes zeros between the scalars.
     for name, dtype, shape, view in self._arrays:
       value = values[name]
       if not isinstance(value, np.ndarray) or value.dtype != dtype or value.shape != shape:
         raise UserError(_mismatch(name, value, dtype, shape))
       view[...] = value
-    # A sum of squares is finite only where each of them is; where it is not, one may just have been large.
+    # A finite sum of squares means finite values; an infinite one may only mean large values, so look at each.
     for floats in self._floats:
       if not math.isfinite(floats.dot(floats)) and not np.isfinite(floats).all():
         raise UserError(self._not_finite())
@@ -189,7 +192,8 @@ class RowPacker:
   def _write_scalars(self, scalars: list[Any]) -> None:
     try:
       self._struct.pack_into(self._buffer, self._first_scalar_byte, *scalars)
-    except (struct.error, OverflowError, TypeError):  # As a Python float beyond float32, which numpy makes infinite.
+    except (struct.error, OverflowError, TypeError):
+      # For example a Python float beyond float32, which numpy makes infinite.
       for (_, _, view), value in zip(self._scalars, scalars, strict=True):
         view[0] = value
 
@@ -198,13 +202,13 @@ class RowPacker:
       if value.dtype.kind == "f" and not np.isfinite(value).all():
         return (
           f"The environment produced a {name} that is not finite ({np.array2string(value, threshold=8)}): nothing of "
-          "this step was stored; mend the environment or clip its values."
+          "this step was stored; fix the environment or clip its values."
         )
     raise AssertionError("some value is not finite, but none was found")
 
 
 def _scalar_struct(fields: list[Field]) -> struct.Struct:
-  """Writes values of scalar fields, in their order, from the first one's byte on, and zeros between them."""
+  """A struct of scalar fields, in row order, from the first one's byte on; it writes zeros between them."""
   code, byte = "=", fields[0].offset * WORD_BYTES if fields else 0
   for field in fields:
     size = np.dtype(field.dtype).itemsize
@@ -213,7 +217,7 @@ def _scalar_struct(fields: list[Field]) -> struct.Struct:
   return struct.Struct(code)
 
 
-def _mismatch(name: str, value: Any, dtype: np.dtype, shape: tuple[int, ...]) -> str:
+def _mismatch(name: str, value: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> str:
   array = np.asarray(value)
   return (
     f"The environment produced a {name} of dtype {array.dtype} and shape {array.shape}, but its spec says {dtype} and "

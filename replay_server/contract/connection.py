@@ -1,7 +1,7 @@
-"""The one way to call a replay server: every call has a deadline and a reason that a person can read.
+"""The one way to call a replay server: every call has a deadline, and one that fails says why in a sentence.
 
-A bare Reverb call hangs for good when its server dies, and a hung call cannot be cancelled. Here a call that can hang runs
-in a helper thread, which is given up when its deadline passes.
+A bare Reverb call hangs forever when its server dies, and cannot be cancelled. Here a call that may hang runs in a helper
+thread, which is abandoned when the deadline passes.
 """
 
 import concurrent.futures
@@ -10,15 +10,16 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-import numpy as np
+import numpy.typing as npt
 import reverb
 
 from configs import ServerLost, Stopped, UserError
 from replay_server.contract.reverb_api import Sampler, Writer, table_infos
 
 T = TypeVar("T")
+Column: TypeAlias = npt.NDArray[Any]
 
 INFO_TIMEOUT_SECONDS = 2
 CALL_TIMEOUT_SECONDS = 30.0
@@ -30,7 +31,7 @@ class Connection:
 
   Attributes:
     address: "host:port".
-    client: Reverb's own, for what it offers in public.
+    client: Reverb's own client, for its public API.
   """
 
   def __init__(self, address: str):
@@ -45,12 +46,12 @@ class Connection:
     self._writers: weakref.WeakSet[ItemWriter] = weakref.WeakSet()
 
   def call(self, function: Callable[[], T], purpose: str, timeout_seconds: float = CALL_TIMEOUT_SECONDS) -> T:
-    """`function()` within a deadline.
+    """Calls `function()` and returns its result, within a deadline.
 
     Args:
       function: calls the server.
-      purpose: what it is for, as "fetching the policy", for the error.
-      timeout_seconds: until it is given up.
+      purpose: of the call, such as "fetching the policy", for the error message.
+      timeout_seconds: after which the call is abandoned.
 
     Raises:
       ServerLost: it did not return in time.
@@ -59,26 +60,28 @@ class Connection:
       return self._caller.call(function, timeout_seconds)
     except concurrent.futures.TimeoutError:
       raise ServerLost(
-        f"The replay server at {self.address} did not answer within {timeout_seconds:g} s ({purpose}): see whether it "
-        "still runs and whether the network reaches it."
+        f"The replay server at {self.address} did not answer within {timeout_seconds:g} s ({purpose}): check that it "
+        "still runs and that the network reaches it."
       ) from None
 
   def info(self, timeout_seconds: int = INFO_TIMEOUT_SECONDS) -> dict[str, Any]:
-    """Name -> what Reverb's `TableInfo` message says of every table.
+    """Table name -> Reverb's `TableInfo` message, for every table.
 
     Raises:
       ServerLost: the server does not answer.
     """
     try:
       return table_infos(self.client, timeout_seconds)
-    except Exception as error:  # Reverb raises several types for one thing: nobody there.
-      raise ServerLost(f"The replay server at {self.address} does not answer ({type(error).__name__}).") from None
+    except Exception as error:  # Reverb raises several types if nobody answers.
+      raise ServerLost(
+        f"The replay server at {self.address} does not answer ({type(error).__name__}): check that it still runs."
+      ) from None
 
   def wait_until_up(self, timeout_seconds: float, stop: threading.Event | None = None) -> None:
     """Waits for the server to answer.
 
     Raises:
-      UserError: it did not within `timeout_seconds`.
+      UserError: it did not answer within `timeout_seconds`.
       Stopped: `stop` was set.
     """
     deadline = time.monotonic() + timeout_seconds
@@ -94,7 +97,7 @@ class Connection:
         time.sleep(_POLL_SECONDS)
 
   def _answers(self) -> bool:
-    # gRPC waits longer after every try that fails, so it is not asked before somebody listens.
+    # gRPC waits longer after every failed try, so a plain socket checks first whether anybody listens.
     host, _, port = self.address.rpartition(":")
     try:
       socket.create_connection((host.strip("[]"), int(port)), timeout=INFO_TIMEOUT_SECONDS).close()
@@ -103,8 +106,8 @@ class Connection:
       return False
     return True
 
-  def read(self, table: str, purpose: str) -> list[np.ndarray] | None:
-    """The columns of one item of `table`, or None where it is empty.
+  def read(self, table: str, purpose: str) -> list[Column] | None:
+    """The columns of one item of `table`; None if the table is empty.
 
     Raises:
       ServerLost: the server does not answer.
@@ -112,8 +115,8 @@ class Connection:
     items = self.read_many(table, 1, purpose)
     return items[0] if items else None
 
-  def read_many(self, table: str, most: int, purpose: str) -> list[list[np.ndarray]]:
-    """The columns of up to `most` items of `table`, as its selector chooses them; never waits for items to come.
+  def read_many(self, table: str, most: int, purpose: str) -> list[list[Column]]:
+    """The columns of up to `most` items of `table`, as its selector draws them; does not wait for items to arrive.
 
     Raises:
       ServerLost: the server does not answer.
@@ -127,7 +130,7 @@ class Connection:
     if not count:
       return []
 
-    def sample() -> list[list[np.ndarray]]:
+    def sample() -> list[list[Column]]:
       sampler = self.open_sampler(table, count, in_flight=1)
       return [sampler.next().columns for _ in range(count)]
 
@@ -144,12 +147,12 @@ class Connection:
   def open_sampler(self, table: str, samples: int, in_flight: int) -> Sampler:
     """A stream of items of `table`.
 
-    It is opened without a deadline and hangs where the server is gone; see `Sampler`.
+    Opening it has no deadline and hangs if the server is gone; see `Sampler`.
 
     Args:
       table: to sample from.
-      samples: after which the stream ends.
-      in_flight: samples that it may fetch before they are asked for.
+      samples: number of samples after which the stream ends.
+      in_flight: number of samples that it may fetch in advance.
     """
     return Sampler(self.client, table, samples, in_flight)
 
@@ -157,7 +160,7 @@ class Connection:
     """A writer of steps.
 
     Args:
-      max_references: the latest steps that items may reference.
+      max_references: how many of the latest steps items may reference.
 
     Raises:
       ServerLost: the server does not answer.
@@ -165,13 +168,13 @@ class Connection:
     return self.call(lambda: Writer(self.client, max_references), "opening a writer")
 
   def writer(self) -> "ItemWriter":
-    """A writer for small things that are not transitions."""
+    """A writer for anything but transitions, such as messages and policies."""
     writer = ItemWriter(self)
     self._writers.add(writer)
     return writer
 
   def close(self) -> None:
-    """Closes its writers; a server that stops would wait 5 s for them."""
+    """Closes all item writers; a server that stops waits 5 s for open ones."""
     for writer in list(self._writers):
       writer.close()
 
@@ -183,16 +186,16 @@ class ItemWriter:
     self._connection = connection
     self._writer = connection.open_writer(max_references=1)
 
-  def write(self, table: str, data: Sequence[np.ndarray], timeout_seconds: float = CALL_TIMEOUT_SECONDS) -> None:
+  def write(self, table: str, data: Sequence[Column], timeout_seconds: float = CALL_TIMEOUT_SECONDS) -> None:
     """Writes one item.
 
     Args:
       table: to write to.
       data: an array for every column of the table's signature, in its order.
-      timeout_seconds: until it is given up.
+      timeout_seconds: to wait for the server's confirmation.
 
     Raises:
-      ServerLost: the server did not confirm it in time; it may still arrive.
+      ServerLost: the server did not confirm the item in time; it may still arrive.
     """
     self._writer.create_item(table, self._writer.append(list(data)))
     try:
@@ -200,7 +203,7 @@ class ItemWriter:
     except (TimeoutError, RuntimeError) as error:
       raise ServerLost(
         f"The replay server at {self._connection.address} did not confirm an item for table {table!r} within "
-        f"{timeout_seconds:g} s ({str(error).splitlines()[0]})."
+        f"{timeout_seconds:g} s ({str(error).splitlines()[0]}): check that it still runs and that the network reaches it."
       ) from None
 
   def close(self) -> None:
@@ -209,7 +212,7 @@ class ItemWriter:
 
 
 class _DeadlineCaller:
-  """Runs every call in an idle daemon thread, of which there are as many as calls at once; one that hangs is given up."""
+  """Runs every call in an idle daemon thread, and starts one if none is idle; a thread that hangs is abandoned."""
 
   def __init__(self) -> None:
     self._lock = threading.Lock()
@@ -222,21 +225,21 @@ class _DeadlineCaller:
     try:
       return future.result(timeout_seconds)
     finally:
-      if future.done():  # Otherwise the call hangs, and its thread is not used again.
+      if future.done():  # Otherwise the call hangs, and its thread must not be used again.
         with self._lock:
           self._idle.append(worker)
 
 
 class _DaemonThread:
-  """One thread that runs what it is given; unlike an executor's it does not hold up the end of the process."""
+  """A thread that runs submitted functions; unlike an executor's, it does not delay the end of the process."""
 
   def __init__(self) -> None:
     self._wake = threading.Semaphore(0)
     self._work: list[tuple[concurrent.futures.Future[Any], Callable[[], Any]]] = []
     threading.Thread(target=self._run, name="server-call", daemon=True).start()
 
-  def submit(self, function: Callable[[], Any]) -> concurrent.futures.Future[Any]:
-    future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+  def submit(self, function: Callable[[], T]) -> concurrent.futures.Future[T]:
+    future: concurrent.futures.Future[T] = concurrent.futures.Future()
     self._work.append((future, function))
     self._wake.release()
     return future
@@ -248,7 +251,7 @@ class _DaemonThread:
         future.set_result(function())
       except BaseException as error:
         future.set_exception(error)
-      # What it returned may be large, or a writer: it goes when its owner lets it go, and not with the next call.
+      # The result may be large, or a writer: this thread must not keep it alive until its next call.
       del future, function
 
 

@@ -8,7 +8,7 @@ from replay_server.contract.codec import WORD_BYTES, Field, RowCodec
 
 
 def unpack(codec: RowCodec, rows: tf.Tensor) -> dict[str, tf.Tensor]:
-  """Fields of packed rows, in a TensorFlow graph; `RowCodec.unpack` is its twin in numpy.
+  """The fields of packed rows, in a TensorFlow graph; `RowCodec.unpack` does the same in numpy.
 
   Args:
     codec: of the rows.
@@ -22,7 +22,7 @@ def unpack(codec: RowCodec, rows: tf.Tensor) -> dict[str, tf.Tensor]:
 
 def _unpack(field: Field, rows: tf.Tensor) -> tf.Tensor:
   words = rows[:, field.offset : field.offset + field.words]
-  # TensorFlow cannot bit-cast to bool; a stored Boolean is the byte 0 or 1.
+  # TensorFlow cannot bit-cast to bool; a Boolean is stored as the byte 0 or 1.
   dtype = tf.as_dtype("uint8" if field.dtype == "bool" else field.dtype)
   per_value = dtype.size // WORD_BYTES
   if per_value > 1:

@@ -1,4 +1,4 @@
-"""Which tables a server has and what a row of them is; docs/contract.md tells the same in words."""
+"""Which tables a server has, and what a row holds; docs/contract.md says the same in prose."""
 
 import dataclasses
 import types
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from acme import specs
 
 from configs import ReplayConfig, RunConfig, TableSpec
@@ -25,7 +26,7 @@ HEARTBEATS = "heartbeats"
 HISTORIES = "histories"
 STATUS = "status"
 
-# The policy table's columns, name -> (dtype, shape), in the order of their names, in which Reverb puts them.
+# The policy table's columns, name -> (dtype, shape), sorted by name, as Reverb sorts them.
 POLICY_COLUMNS: Mapping[str, tuple[str, tuple[int | None, ...]]] = {
   "learner_steps": ("int64", ()),
   "priorities": ("float32", (None,)),
@@ -33,22 +34,22 @@ POLICY_COLUMNS: Mapping[str, tuple[str, tuple[int | None, ...]]] = {
   "weights": ("float32", (None,)),
 }
 
-# An item of the table of histories, int64: index of the table, episode, first step, last step.
+# Words of an item of the table of histories, int64: index of the table, episode, first step, last step.
 HISTORY_WORDS = 4
 
 
 @dataclasses.dataclass(frozen=True)
 class TableShape:
-  """What a table of transitions is made from, and what Reverb therefore keeps in a checkpoint.
+  """The settings of a table of transitions; Reverb keeps them in its checkpoints.
 
   Attributes:
     name: of the table.
-    selector: how an item is chosen.
+    selector: how an item is drawn.
     priority_exponent: of a prioritised table; None for any other.
     capacity: in transitions.
-    min_size: transitions from which on the server lets it be sampled.
-    samples_per_insert: that the server holds both sides to; None where it does not.
-    error_buffer: samples by which they may drift apart; None where they are not held.
+    min_size: transitions that it must hold before the server lets it be sampled.
+    samples_per_insert: ratio that the server enforces; None if it enforces none.
+    error_buffer: samples by which the ratio may be off; None if none is enforced.
   """
 
   name: str
@@ -60,7 +61,7 @@ class TableShape:
   error_buffer: float | None = None
 
 
-# What a config says of a field of `TableShape`, for people: how it is called, and the keys that it comes from.
+# For messages: field of `TableShape` -> its name in words, and the config keys that it follows from.
 _FIELD_NAMES = {
   "selector": ("the selector", "its selector"),
   "priority_exponent": ("the priority exponent", "replay.priority.exponent"),
@@ -87,7 +88,7 @@ def make_row_codec(
     extra: further fields of a row, name -> (dtype, shape), after those of every transition.
 
   Raises:
-    UserError: an observation, an action or an extra field cannot lie in a row.
+    UserError: a row cannot hold an observation, an action or an extra field.
   """
   observation = (spec.observations.dtype, spec.observations.shape)
   return RowCodec.of(
@@ -110,7 +111,7 @@ def make_row_codec(
 
 
 def run_codec(config: RunConfig, spec: specs.EnvironmentSpec) -> RowCodec:
-  """The row of a run: a transition, and what the run's algorithm needs besides.
+  """The row of a run: a transition, and the extra fields of the run's algorithm.
 
   Raises:
     UserError: as `make_row_codec`.
@@ -123,65 +124,70 @@ def table_shapes(config: RunConfig, limit_samples: bool) -> list[TableShape]:
 
   Args:
     config: of the run.
-    limit_samples: tie sampling to inserting by `replay.environment_steps_per_update`; an inline run counts for itself.
+    limit_samples: whether the server ties sampling to inserting, by `replay.environment_steps_per_update`; an inline run does
+      that itself.
   """
   replay = config.replay
-  # One blocked table stalls all of a writer's tables, so nothing but the default table ever makes a writer wait.
+  # One blocked table stalls all of a writer's tables, so only the default table may ever make a writer wait.
   events = [_shape(replay, table, min_size=1) for table in replay.tables]
   return [_default_shape(config, limit_samples), *events]
 
 
 def first_difference(old: Sequence[TableShape], new: Sequence[TableShape]) -> str:
-  """Where tables of a checkpoint differ from those that a config asks for; empty where they do not.
+  """The first difference between a checkpoint's tables and a config's, as part of a sentence; empty if there is none.
 
   Args:
-    old: those of the checkpoint.
-    new: those of the config; of another name than any of `old` they may be like anything.
+    old: tables of the checkpoint.
+    new: tables of the config; one whose name is not in `old` is ignored.
   """
   asked = {shape.name: shape for shape in new}
   for shape in old:
     for name, (called, keys) in _FIELD_NAMES.items():
       has, wants = getattr(shape, name), getattr(asked.get(shape.name, shape), name)
       if has != wants:
-        return f"table {shape.name!r} has {_tell(called, has)} and this config asks for {_say(wants)} ({keys})"
+        return f"table {shape.name!r} has {_describe(called, has)} and this config asks for {_format(wants)} ({keys})"
   return ""
 
 
-def _tell(called: str, value: object) -> str:
+def _describe(called: str, value: object) -> str:
   return (
     f"no {called.removeprefix('the ').removeprefix('an ').removesuffix(' of')}"
     if value is None
-    else f"{called} {_say(value)}"
+    else f"{called} {_format(value)}"
   )
 
 
-def _say(value: object) -> str:
+def _format(value: object) -> str:
   return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def batch_shares(probabilities: np.ndarray, batch_size: int, at_least_one: bool) -> np.ndarray:
-  """The long-run shares of batches.
+def batch_shares(
+  probabilities: npt.NDArray[np.float64], batch_size: int, at_least_one: bool
+) -> npt.NDArray[np.float64]:
+  """Every table's share of the batches in the long run.
 
   Args:
-    probabilities: float [tables], eta_i, with any positive sum; 0 for a table that takes no part.
+    probabilities: float [tables], the configured shares eta_i, with any positive sum; 0 for a table that takes no part.
     batch_size: rows of a batch.
-    at_least_one: every table that takes part has a row in every batch. Smaller shares are raised to that, and the others give
-      up as much, in proportion to what they have beyond a row.
+    at_least_one: whether every table that takes part has at least one row in every batch. Smaller shares are then raised to one
+      row, and the other tables give up rows in proportion to their shares beyond one row.
 
   Returns:
     float64 [tables], summing to 1.
   """
-  shares = probabilities / probabilities.sum()
+  shares: npt.NDArray[np.float64] = probabilities / probabilities.sum()
   if not at_least_one:
     return shares
-  row = (probabilities > 0) / batch_size
+  row: npt.NDArray[np.float64] = (probabilities > 0) / batch_size
   beyond = np.maximum(shares - row, 0.0)
-  # Nothing is beyond where there are as many tables as rows.
-  return row + (1.0 - row.sum()) * beyond / beyond.sum() if beyond.any() else row
+  # With as many tables as rows, no share exceeds one row.
+  if beyond.any():
+    row += (1.0 - row.sum()) * beyond / beyond.sum()
+  return row
 
 
 def samples_per_insert(config: RunConfig) -> float | None:
-  """Samples of the default table for one transition inserted there, once every table is ready; None is no limit."""
+  """Samples of the default table per transition inserted into it, once every table is ready; None for no limit."""
   steps = config.replay.environment_steps_per_update
   if steps is None:
     return None
@@ -201,7 +207,7 @@ def _default_shape(config: RunConfig, limit_samples: bool) -> TableShape:
   ratio = samples_per_insert(config) if limit_samples else None
   if ratio is None:
     return shape
-  # While no event table is ready a whole block comes from here, and one more is drawn ahead.
+  # While no event table is ready, whole blocks come from this table, and one more is drawn ahead.
   blocks = 3 * config.learner.updates_per_block * config.learner.batch_size
   return dataclasses.replace(
     shape, samples_per_insert=ratio, error_buffer=float(max(replay.insert_tolerance_steps * ratio, blocks))

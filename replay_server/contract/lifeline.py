@@ -1,4 +1,4 @@
-"""A role's lifeline: it tells the server that the role lives, and ends the role when the server or the run is gone."""
+"""A role's lifeline: it sends the role's heartbeats, and ends the role when the server is lost or the run has finished."""
 
 import contextlib
 import threading
@@ -13,15 +13,15 @@ from replay_server.contract.role import Role, heartbeat_of
 from replay_server.contract.run import read_live_status
 
 PERIOD_SECONDS = 1.0
-# A role gives its server up after this long without an answer; with the roles' own grace it stays below 30 s.
+# A role gives up on its server after this long without an answer. It has ended less than 30 s after the last answer.
 LOST_AFTER_SECONDS = 10.0
 
 
 class Lifeline:
   """Two daemon threads beside a role's loop.
 
-  The watchdog asks the server for its info, the one call that reliably notices a dead server. The other thread sends
-  heartbeats and reads the run's status; it may hang when the server dies, which then is the watchdog's to notice.
+  The watchdog asks the server for its info, the only call that reliably notices a dead server. The other thread sends
+  heartbeats and reads the run's status; it may hang when the server dies, but the watchdog does not.
   """
 
   def __init__(
@@ -35,8 +35,8 @@ class Lifeline:
 
     Args:
       connection: to the server.
-      role: that lives; its heartbeats are read from it in a thread of this object.
-      stop: set when the run has finished.
+      role: whose heartbeats are sent; a thread of this object reads its state and metrics.
+      stop: the lifeline sets it when the run has finished.
       on_lost: called once, in the watchdog's thread, with a sentence when the server no longer answers.
     """
     self._connection = connection
@@ -62,7 +62,7 @@ class Lifeline:
   def close(self) -> None:
     """Sends the last heartbeat and ends the threads; does not raise when the server is gone."""
     self._closed.set()
-    with contextlib.suppress(ServerLost):  # Then there is nobody left to tell.
+    with contextlib.suppress(ServerLost):  # Then nobody is left to receive it.
       self._beat(ended=True)
 
   def _watch(self) -> None:
@@ -85,14 +85,14 @@ class Lifeline:
         self._beat(ended=False)
         self._follow_run()
       except ServerLost:
-        pass  # The watchdog decides how long is too long.
+        pass  # The watchdog decides when to give up.
       self._closed.wait(PERIOD_SECONDS)
 
   def _beat(self, ended: bool) -> None:
     beat = heartbeat_of(self._role, ended)
     with self._beat_lock:
       if self._closed.is_set() and not ended:
-        return  # After the last one, it would bring the role back to life.
+        return  # After the last heartbeat, another would make the role look alive again.
       self._writer.write(layout.HEARTBEATS, [encode(beat)], timeout_seconds=3.0)
 
   def _follow_run(self) -> None:

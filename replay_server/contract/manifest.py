@@ -1,4 +1,4 @@
-"""The manifest: what a server tells whoever joins, so that an address is all that anyone needs to know."""
+"""The manifest: a server's description of its run, so that whoever joins needs only the server's address."""
 
 import dataclasses
 import json
@@ -20,7 +20,7 @@ class OtherLayout(UserError):
   """
 
   def __init__(self, version: object):
-    """Says what to do about it, for whoever joins a server."""
+    """Words the message for a role that joins a server."""
     super().__init__(
       f"The server's data have layout version {version} and this installation writes {layout.LAYOUT_VERSION}: "
       "use the same release of slipstream on both sides."
@@ -35,9 +35,9 @@ class Manifest:
   Attributes:
     run_id: unique; it names the run directory.
     config: of the run.
-    spec: of its environment, so that only who steps the environment needs it installed.
+    spec: of its environment, so that only processes that step the environment need it installed.
     codec: the row layout.
-    inline: whether the run's own process does everything (nobody else may learn).
+    inline: whether one process does everything; nobody can join then.
     layout_version: of the tables and rows; see docs/contract.md.
     versions: library -> version on the server's machine.
   """
@@ -52,14 +52,14 @@ class Manifest:
 
   @classmethod
   def of(cls, run_id: str, config: RunConfig, spec: specs.EnvironmentSpec, inline: bool = False) -> "Manifest":
-    """The manifest of a run of this code, whose rows follow from its config and its environment."""
+    """The manifest of a run that this release serves; its rows follow from its config and its environment."""
     return cls(run_id, config, spec, layout.run_codec(config, spec), inline)
 
   def to_json(self) -> str:
     """The manifest as the text of the run table.
 
     Raises:
-      UserError: the environment's spec is not of single arrays of numbers.
+      UserError: the environment's spec holds something other than single numeric arrays.
     """
     fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
     parts = {"config": to_dict(self.config), "spec": spec_to_dict(self.spec), "codec": to_dict(self.codec)}
@@ -97,9 +97,9 @@ class Manifest:
     raise self._mismatch(name, ours.get(name), theirs[name])
 
   def check_spec(self, spec: specs.EnvironmentSpec) -> None:
-    """Refuses an environment that is not the run's: its rows would not fit, or its actions are others.
+    """Refuses an environment that is not the run's: one whose rows would not fit, or whose actions differ.
 
-    Bounds of observations may differ: nothing is made from them.
+    Bounds of observations may differ, as nothing depends on them.
 
     Raises:
       UserError: `spec`, of the environment on this machine, differs from the run's.
@@ -111,5 +111,5 @@ class Manifest:
   def _mismatch(self, name: str, ours: object, theirs: object) -> UserError:
     return UserError(
       f"Environment {self.config.environment.name!r} gives {name} as {ours} on this machine, but run "
-      f"{self.run_id} stores {theirs}: install the environment's version of the run here."
+      f"{self.run_id} stores {theirs}: install the version of the environment that the run uses."
     )

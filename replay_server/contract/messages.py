@@ -1,13 +1,16 @@
-"""The small JSON messages that roles send to the server process: signs of life, and summaries of episodes."""
+"""The small JSON messages that roles send to the server process: heartbeats, and summaries of episodes and evaluations."""
 
 import dataclasses
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from configs import from_dict, to_dict
+
+Text: TypeAlias = npt.NDArray[np.object_]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,11 +20,11 @@ class Heartbeat:
   Attributes:
     name: of the process, unique in the run.
     role: "learner", "actor" or "evaluator".
-    host: its machine.
+    host: name of its machine.
     pid: its process id there.
-    state: what it does or waits for.
-    ended: whether it was its last.
-    metrics: what it counts; the learner's has gradient_steps and policy_version.
+    state: what it does or waits for, in words.
+    ended: whether this is its last heartbeat.
+    metrics: name -> finite value; the learner's have gradient_steps and policy_version.
   """
 
   name: str
@@ -42,7 +45,7 @@ class EpisodeSummary:
     episode_return: undiscounted.
     length: in steps.
     events: bit mask of the events that fired in it.
-    policy_version: that acted.
+    policy_version: of the policy that took its last action.
   """
 
   actor: str
@@ -54,7 +57,7 @@ class EpisodeSummary:
 
 @dataclasses.dataclass(frozen=True)
 class EvaluationSummary:
-  """One evaluation; see `replay_server.contract.status.Evaluation`, to which the server process adds when it came in."""
+  """One evaluation; the server process adds when it arrived (`replay_server.contract.status.Evaluation`)."""
 
   policy_version: int
   gradient_steps: int
@@ -63,24 +66,24 @@ class EvaluationSummary:
   solved: bool
 
 
-def encode(message: Any) -> np.ndarray:
+def encode(message: Any) -> Text:
   """A dataclass as the scalar bytes column of a text table."""
   return encode_text(json.dumps({"type": type(message).__name__, **to_dict(message)}))
 
 
-def encode_text(text: str) -> np.ndarray:
+def encode_text(text: str) -> Text:
   """A text as the scalar bytes column of a text table."""
   return np.array(text.encode(), dtype=object)
 
 
-def decode_text(column: np.ndarray) -> str:
+def decode_text(column: Text) -> str:
   """The text of a text table's column."""
   data = column.item()
   return data.decode() if isinstance(data, bytes) else str(data)
 
 
-def decode(column: np.ndarray, *types: type[Any]) -> Any:
-  """The dataclass that `encode` took, one of `types`."""
+def decode(column: Text, *types: type[Any]) -> Any:
+  """The dataclass that was given to `encode`, an instance of one of `types`."""
   data = json.loads(decode_text(column))
   by_name = {cls.__name__: cls for cls in types}
   return from_dict(data, by_name[data.pop("type")])

@@ -5,8 +5,10 @@ import json
 import pathlib
 import zipfile
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from acme import core, specs
 
 from configs import RunConfig, UserError, from_json, to_json
@@ -21,20 +23,20 @@ class PolicySnapshot:
   """One published policy.
 
   Attributes:
-    version: 1, 2, ...; goes on over restarts of the learner.
-    learner_steps: gradient steps that it had learned for.
+    version: 1, 2, ...; a restarted learner continues the count.
+    learner_steps: gradient steps that the learner had taken.
     weights: float32 [P], the network's variables in the order of `networks.flatten_weights`.
-    priorities: what a new item of each table gets, in layout order; where it is empty 1.
+    priorities: of new items of each table, in layout order; empty for 1 everywhere.
   """
 
   version: int
   learner_steps: int
-  weights: np.ndarray
+  weights: npt.NDArray[np.float32]
   priorities: tuple[float, ...] = ()
 
 
 class PolicyPublisher:
-  """Writes snapshots; the learner's."""
+  """Publishes the learner's policies."""
 
   def __init__(self, connection: Connection):
     self._writer = connection.writer()
@@ -46,7 +48,7 @@ class PolicyPublisher:
       ServerLost: the server did not confirm it.
     """
     # In the order of `layout.POLICY_COLUMNS`.
-    columns: list[np.ndarray] = [
+    columns: list[npt.NDArray[Any]] = [
       np.asarray(snapshot.learner_steps, np.int64),
       np.asarray(snapshot.priorities, np.float32),
       np.asarray(snapshot.version, np.int64),
@@ -76,7 +78,7 @@ class PolicySource(core.VariableSource):
     Raises:
       ServerLost: the server does not answer.
     """
-    # Counting inserts takes a fraction of a millisecond; the weights are only sent when there are new ones.
+    # Reading the number of inserts takes a fraction of a millisecond; the weights are fetched only when there are new ones.
     tables = self._connection.info()
     self.environment_steps = environment_steps(tables, self._default_table)
     publishes = tables[layout.POLICY].rate_limiter_info.insert_stats.completed
@@ -88,8 +90,8 @@ class PolicySource(core.VariableSource):
         self._publishes = publishes
     return self._snapshot
 
-  def get_variables(self, names: Sequence[str]) -> list[np.ndarray]:
-    """The latest weights, for Acme; `names` is not used, as a policy is one vector."""
+  def get_variables(self, names: Sequence[str]) -> list[npt.NDArray[Any]]:
+    """The latest weights, for Acme; ignores `names`, as a policy is one vector."""
     del names
     snapshot = self.fetch()
     if snapshot is None:
@@ -99,12 +101,12 @@ class PolicySource(core.VariableSource):
 
 @dataclasses.dataclass(frozen=True)
 class StoredPolicy:
-  """A policy's file.
+  """The content of a policy file.
 
   Attributes:
-    snapshot: its weights.
-    config: of its run, which says how to use them.
-    spec: of its environment; None in a file from before the specs were kept.
+    snapshot: the policy; its weights need the config to be used.
+    config: of its run.
+    spec: of its environment; None in a file of an earlier release, which did not store it.
   """
 
   snapshot: PolicySnapshot
@@ -113,7 +115,7 @@ class StoredPolicy:
 
 
 def save_snapshot(path: pathlib.Path, snapshot: PolicySnapshot, config: RunConfig, spec: specs.EnvironmentSpec) -> None:
-  """Writes a policy, and what it takes to use it, to an .npz file; readers see the old or the new one whole."""
+  """Writes a policy, with the config and the spec that it needs, to an .npz file; readers never see a partial file."""
   path.parent.mkdir(parents=True, exist_ok=True)
   partial = path.with_suffix(".partial.npz")
   np.savez(
@@ -128,7 +130,7 @@ def save_snapshot(path: pathlib.Path, snapshot: PolicySnapshot, config: RunConfi
 
 
 def load_snapshot(path: pathlib.Path) -> StoredPolicy:
-  """What `save_snapshot` wrote.
+  """Reads what `save_snapshot` wrote.
 
   Raises:
     UserError: the file is not there or is not a policy.

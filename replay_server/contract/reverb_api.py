@@ -1,37 +1,38 @@
-"""Reverb's C++ client, below its Python one: the one file that calls Reverb's private API.
+"""Reverb's C++ client: the only file that calls Reverb's private API.
 
-The Python `TrajectoryWriter` keeps its history as lists that grow with the episode and takes a dozen function calls for an
-item of one step; its samplers are data sets that take milliseconds to open; its `server_info` decodes signatures that nobody
-asks for. What lies below does none of that. `make bench` measures what it saves.
+Reverb's Python client is slow where an item is one step. Its `TrajectoryWriter` keeps lists that grow with the episode, and
+makes a dozen function calls per item; its samplers are data sets that take milliseconds to open; its `server_info` decodes
+signatures that nobody needs. The C++ client below it does none of that. `make bench` measures the difference.
 """
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
+import numpy.typing as npt
 import reverb
 from reverb.cc import schema_pb2
 
-# A `reverb.pybind.WeakCellRef`: one column of one step that a writer has taken.
+Column: TypeAlias = npt.NDArray[Any]
+# A `reverb.pybind.WeakCellRef`: one column of an appended step.
 Reference: TypeAlias = Any
 
 
 def table_infos(client: reverb.Client, timeout_seconds: int) -> dict[str, Any]:
-  """Name -> Reverb's `TableInfo` message, of every table of a server.
+  """Table name -> Reverb's `TableInfo` message, for every table of a server.
 
   Raises:
-    Exception: of several types, for one thing: nobody answers.
+    Exception: of several types, if nobody answers.
   """
   infos = [schema_pb2.TableInfo.FromString(text) for text in client._client.ServerInfo(timeout_seconds)]
   return {info.name: info for info in infos}
 
 
 class Sample(NamedTuple):
-  """One item of a table, as it was when the server chose it.
+  """One item of a table, as it was when the server drew it.
 
   Attributes:
     key: of the item on the server.
-    probability: with which the selector chose it.
+    probability: with which the selector drew it.
     table_size: items in the table.
     priority: of the item.
     columns: an array for every column of the table's signature, in its order.
@@ -41,13 +42,13 @@ class Sample(NamedTuple):
   probability: float
   table_size: int
   priority: float
-  columns: list[np.ndarray]
+  columns: list[Column]
 
 
 class Sampler:
-  """A stream of items of one table, in the order in which its selector chooses them; for one thread, but for `close`.
+  """A stream of items of one table, as its selector draws them; for one thread, except `close`.
 
-  Neither opening it nor `next` has a deadline, and both hang when the server dies: run them where they can be given up.
+  Neither opening it nor `next` has a deadline, and both hang when the server dies: call them in a thread that can be abandoned.
   """
 
   def __init__(self, client: reverb.Client, table: str, samples: int, in_flight: int):
@@ -55,7 +56,7 @@ class Sampler:
     self._sampler = client._client.NewSampler(table, samples, in_flight)
 
   def next(self) -> Sample:
-    """The next item; waits until the table's limiter lets it be sampled.
+    """The next item; waits until the table's rate limiter allows it.
 
     Raises:
       RuntimeError: all samples were taken, the stream was closed, or the server refused.
@@ -64,15 +65,15 @@ class Sampler:
     return Sample(key.item(), probability.item(), table_size.item(), priority.item(), columns)
 
   def close(self) -> None:
-    """Ends the stream, and a `next` that waits in another thread; may be called twice."""
+    """Ends the stream, and a `next` waiting in another thread; may be called twice."""
     self._sampler.Close()
 
 
 class Writer:
   """Appends steps, and makes items that reference them; for one thread.
 
-  A step is sent with the first item that references it, in a chunk of its own: a longer chunk would be pinned whole by any
-  item on it, and would hide its items until it is full.
+  A step is sent with the first item that references it, in a chunk of its own. In a longer chunk, one item would keep all steps
+  in memory, and no item could be sampled before the chunk is full.
   """
 
   def __init__(self, client: reverb.Client, max_references: int):
@@ -80,8 +81,8 @@ class Writer:
     options = reverb.pybind.ConstantChunkerOptions(max_chunk_length=1, num_keep_alive_refs=max_references)
     self._writer = client._client.NewTrajectoryWriter(options, None)
 
-  def append(self, columns: list[np.ndarray]) -> list[Reference]:
-    """Takes a step of one array a column; a reference to each, good until `max_references` more steps were appended."""
+  def append(self, columns: list[Column]) -> list[Reference]:
+    """Appends a step, one array per column; returns their references, valid until `max_references` more steps are appended."""
     references: list[Reference] = self._writer.Append(columns)
     return references
 
@@ -90,8 +91,8 @@ class Writer:
 
     Args:
       table: to write to.
-      references: what `append` gave, in the order of the table's columns.
-      priority: of the item; not checked, and one NaN silences the table for good.
+      references: those that `append` returned, in the order of the table's columns.
+      priority: of the item; not checked, although a single NaN makes the table unusable.
     """
     self._writer.CreateItem(table, priority, [[reference] for reference in references], [True] * len(references))
 
@@ -99,7 +100,7 @@ class Writer:
     """Sends all items and waits until the server has confirmed all but `pending_items`.
 
     Raises:
-      TimeoutError: it has not; the items go on being sent.
+      TimeoutError: it has not confirmed them in time; they are still being sent.
       RuntimeError: they cannot be sent.
     """
     try:
@@ -110,10 +111,10 @@ class Writer:
       raise
 
   def close(self) -> None:
-    """Drops what is pending; may be called twice."""
+    """Drops pending items; may be called twice."""
     self._writer.Close()
 
   def __del__(self) -> None:
-    # Unclosed, the C++ writer waits for its items when it goes, without end if the server is gone, holding Python's lock.
+    # When an open C++ writer is deleted, it waits for its items: forever if the server is gone, and holding the GIL.
     if hasattr(self, "_writer"):
       self.close()

@@ -1,4 +1,4 @@
-"""What every role of a run shows of itself, and the sign of life that is made of it."""
+"""The interface of every role of a run, and the heartbeat that is made from it."""
 
 import math
 import os
@@ -16,25 +16,25 @@ class Role(Protocol):
 
   @property
   def name(self) -> str:
-    """Of its process, unique in the run."""
+    """Name of its process, unique in the run."""
 
   @property
   def kind(self) -> Kind:
-    """What it is."""
+    """Which of the three it is."""
 
   @property
   def state(self) -> str:
-    """What it does or waits for, for people."""
+    """What it does or waits for, in words."""
 
   def metrics(self) -> Mapping[str, float]:
-    """What its heartbeats carry, finite or not."""
+    """The metrics of its heartbeats; values need not be finite."""
 
   def run(self) -> None:
     """Does its work until it is stopped."""
 
 
 def heartbeat_of(role: Role, ended: bool = False) -> Heartbeat:
-  """The role's sign of life, from this process; `ended` makes it the last one."""
+  """A heartbeat of a role of this process; `ended` marks the last one."""
   return Heartbeat(
     name=role.name,
     role=role.kind,
@@ -42,6 +42,6 @@ def heartbeat_of(role: Role, ended: bool = False) -> Heartbeat:
     pid=os.getpid(),
     state="ended" if ended else role.state,
     ended=ended,
-    # JSON has no NaN, and a diverging learner is alive.
+    # JSON has no NaN, and a diverging learner is still alive.
     metrics={name: value for name, value in role.metrics().items() if math.isfinite(value)},
   )

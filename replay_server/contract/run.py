@@ -1,4 +1,4 @@
-"""What a server says of its run: the manifest, the status, and the steps that were taken."""
+"""A server's information about its run: the manifest, the status and the count of environment steps."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,19 +16,19 @@ def write_manifest(connection: Connection, manifest: Manifest) -> None:
 
 
 def read_manifest(connection: Connection) -> Manifest | None:
-  """The manifest in the run table; None where the server has just come up and not written it yet.
+  """The manifest in the run table; None if a server that has just started has not written it yet.
 
   Raises:
     ServerLost: the server does not answer.
     UserError: what answers is not a Slipstream server.
-    OtherLayout: it is one of another layout version.
+    OtherLayout: the manifest has another layout version.
   """
   columns = connection.read(layout.RUN, "reading the run's manifest")
   return None if columns is None else Manifest.from_json(decode_text(columns[0]))
 
 
 def read_live_status(connection: Connection) -> RunStatus | None:
-  """What the status table of a running server says; None where nothing was written yet.
+  """The status in a running server's status table; None if none was written yet.
 
   Raises:
     ServerLost: the server does not answer.
@@ -38,10 +38,10 @@ def read_live_status(connection: Connection) -> RunStatus | None:
 
 
 def environment_steps(tables: Mapping[str, Any], default_table: str) -> int:
-  """The environment steps of a run, earlier parts of a resumed one included: every one was inserted into the default table.
+  """The environment steps of a run, earlier parts of a resumed run included: all that were inserted into the default table.
 
   Args:
-    tables: what `Connection.info` gave.
+    tables: from `Connection.info`.
     default_table: its name.
   """
   return int(tables[default_table].rate_limiter_info.insert_stats.completed)

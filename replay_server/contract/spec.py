@@ -1,10 +1,11 @@
-"""An environment's spec as JSON, so that whoever joins a run, or reads a policy's file, needs no world for it."""
+"""An environment's spec as JSON, so that joining a run or reading a policy file does not need the environment installed."""
 
 import dataclasses
 from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 from acme import specs
 
 from configs import UserError, from_dict, to_dict
@@ -16,12 +17,12 @@ class _StoredArray:
 
   Attributes:
     kind: which of dm_env's classes it is: `Array`, `BoundedArray` or `DiscreteArray`.
-    dtype: numpy's name of it.
+    dtype: numpy's name for it.
     shape: of the array.
     name: of the array, if it has one.
-    minimum: of a bounded array: one number where it is the same everywhere, else a flat list of numbers. JSON has no infinity:
-      it is "inf" or "-inf", and what is no number is "nan".
-    maximum: the same.
+    minimum: of a bounded array: one number if it is the same everywhere, else a flat list of numbers. JSON has neither infinity
+      nor NaN: they are the strings "inf", "-inf" and "nan".
+    maximum: likewise.
     num_values: of a discrete array, else 0.
   """
 
@@ -70,13 +71,13 @@ def spec_to_dict(spec: specs.EnvironmentSpec) -> dict[str, Any]:
   """A spec as nested dicts and lists of JSON values.
 
   Raises:
-    UserError: it holds something else than single arrays of numbers.
+    UserError: it holds something other than single numeric arrays.
   """
   return to_dict(_StoredSpec(*map(_StoredArray.of, spec)))
 
 
 def spec_from_dict(data: Mapping[str, Any]) -> specs.EnvironmentSpec:
-  """The spec that `spec_to_dict` took; its bounds have the shapes of their arrays.
+  """The spec that was given to `spec_to_dict`; its bounds have the shapes of their arrays.
 
   Raises:
     UserError: a key is unknown or missing, or a value has the wrong type.
@@ -86,7 +87,7 @@ def spec_from_dict(data: Mapping[str, Any]) -> specs.EnvironmentSpec:
   return specs.EnvironmentSpec(*(array.restored() for array in arrays))
 
 
-def _stored_bound(bound: np.ndarray, shape: tuple[int, ...]) -> Any:
+def _stored_bound(bound: npt.NDArray[Any], shape: tuple[int, ...]) -> Any:
   values = [_stored_number(value) for value in np.broadcast_to(bound, shape).ravel().tolist()]
   return values[0] if len(set(values)) == 1 else values
 
@@ -95,7 +96,7 @@ def _stored_number(value: Any) -> Any:
   return value if np.isfinite(value) else str(value)
 
 
-def _restored_bound(bound: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+def _restored_bound(bound: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
   values = bound if isinstance(bound, list) else [bound]
   numbers = [float(value) if isinstance(value, str) else value for value in values]
   return np.broadcast_to(np.array(numbers, dtype).reshape(shape if len(values) > 1 else ()), shape)

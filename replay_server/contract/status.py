@@ -1,4 +1,4 @@
-"""What the server process makes of everything it is told: the content of the `status` table, read by everyone."""
+"""The status of a run, which the server process makes from all messages and writes to the `status` table for everyone."""
 
 import dataclasses
 import json
@@ -7,7 +7,7 @@ from typing import Literal
 
 from configs import from_dict, to_json
 
-# Why a run is where it is: still going, done (two ways), or told to stop.
+# A run is still going, has reached its goal or its budget, or was asked to stop.
 Phase = Literal["running", "solved", "exhausted", "stopping"]
 
 
@@ -34,17 +34,17 @@ class TableStatus:
 
 @dataclasses.dataclass(frozen=True)
 class RoleStatus:
-  """One process of the run, by its last sign of life.
+  """One process of the run, as of its last heartbeat.
 
   Attributes:
-    name: unique in the run, as "actor_0", "learner", or "actor_host_1234" for one that was attached.
+    name: unique in the run, such as "actor_0", "learner", or "actor_host_1234" for one that was attached.
     role: "learner", "actor" or "evaluator".
     host: its machine's name.
     pid: its process id there.
-    state: what it is doing or waiting for, for people.
-    seconds_since_heartbeat: since it was last heard of.
+    state: what it does or waits for, in words.
+    seconds_since_heartbeat: since its last heartbeat arrived.
     alive: whether that is recent enough, and it has not ended.
-    ended: whether it said its last.
+    ended: whether it has sent its last heartbeat.
   """
 
   name: str
@@ -62,12 +62,12 @@ class Evaluation:
   """One evaluation of one policy version.
 
   Attributes:
-    environment_steps: of the run when it came in.
+    environment_steps: of the run when the evaluation arrived.
     gradient_steps: that the policy had learned for.
-    policy_version: that was evaluated.
+    policy_version: of the evaluated policy.
     mean_return: undiscounted, over its episodes.
     mean_length: in steps.
-    solved: whether it counts towards the run's being solved.
+    solved: whether it reached the run's goal.
     seconds: since the run began.
   """
 
@@ -87,23 +87,23 @@ class RunStatus:
   Attributes:
     run_id: names the run directory.
     name: of the experiment.
-    phase: "running"; "solved" or "exhausted" (the budget) once it ends by itself; "stopping" when it was told to.
+    phase: "running"; "solved" or "exhausted" (the budget) once it has ended by itself; "stopping" once it was asked to.
     wall_seconds: since the run began, earlier parts of a resumed run included.
     environment_steps: transitions in the default table since the run began.
     environment_steps_budget: at which the run ends.
     gradient_steps: of the learner.
-    policy_version: the latest that was published.
+    policy_version: of the latest published policy.
     environment_steps_per_second: over the last seconds.
     gradient_steps_per_second: over the last seconds.
     episodes: training episodes that ended.
     train_return: mean undiscounted return of the last 100 training episodes; None before the first.
     train_length: their mean length in steps; None before the first.
     evaluations: the latest (at most 500), oldest first.
-    solved_streak: the solved evaluations in a row up to now.
-    solved_evaluations: how many in a row end the run; 0 where it has no goal but its budget.
+    solved_streak: solved evaluations in a row, up to the latest evaluation.
+    solved_evaluations: how many in a row end the run; 0 if only its budget ends it.
     tables: of transitions, in layout order.
-    roles: everyone who was heard of.
-    learner: the learner's latest metrics, as "loss".
+    roles: processes that sent heartbeats; one that has ended leaves the list soon after.
+    learner: the learner's latest metrics, such as "loss".
   """
 
   run_id: str

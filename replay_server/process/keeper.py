@@ -1,4 +1,4 @@
-"""What the server process does beside serving: it reads what roles report, writes the status, and keeps the run's record."""
+"""What the server process does besides serving: it reads what roles report, writes the status, and keeps the run's record."""
 
 import contextlib
 import json
@@ -20,23 +20,23 @@ from replay_server.process.recorder import Recorder
 from replay_server.process.server import CheckpointFailed, ReplayServer
 
 TICK_SECONDS = 0.5
-# Roles get this long to say their last before the tables are written for good.
+# How long the last checkpoint waits for roles to end.
 GOODBYE_SECONDS = 12.0
 FIRST_CHECKPOINT_SECONDS = 30.0
-# After a checkpoint that failed, and no later than the next would be due.
+# Until the next try after a failed checkpoint; never longer than the regular period.
 RETRY_CHECKPOINT_SECONDS = 30.0
 _MOST_MESSAGES = 1_000
 
 
 class Keeper:
-  """Keeps one run's status and record; `tick` does it once."""
+  """Keeps one run's status and record; `tick` updates them."""
 
   def __init__(self, server: ReplayServer, run_dir: pathlib.Path):
     """Makes the keeper.
 
     Args:
       server: of the run.
-      run_dir: for status.json, metrics.csv and tb/; a status.json in it is gone on from.
+      run_dir: for status.json, metrics.csv and tb/; if it has a status.json, its counts continue.
     """
     self._server = server
     self._run_dir = run_dir
@@ -46,18 +46,18 @@ class Keeper:
     self._writer: ItemWriter = server.connection.writer()
     self._status: RunStatus | None = None
     self._checkpoint_period = server.manifest.config.replay.checkpoint_period_seconds
-    # A run that dies young can be resumed too.
+    # The first checkpoint comes early, so that a run that dies soon can be resumed too.
     self._checkpoint_due_in(FIRST_CHECKPOINT_SECONDS)
     self._lost_since: float | None = None
     self._failing: set[str] = set()
 
   def tick(self, beats: Iterable[Heartbeat] = ()) -> RunStatus:
-    """Reads what came in; writes the status to its table, to status.json and to the record.
+    """Reads the roles' messages, and writes the status to its table, to status.json and to the record.
 
-    Files that cannot be written, as on a full disk, are told of once and written again at the next tick that can.
+    If the files cannot be written, for example on a full disk, one message is printed and every tick tries again.
 
     Args:
-      beats: of roles in this process, which need not go through the server.
+      beats: heartbeats of roles in this process, which need not go through the server.
 
     Raises:
       ServerLost: the server does not answer.
@@ -89,9 +89,9 @@ class Keeper:
   def _attempt(
     self, kind: str, write: Callable[[], object], failed: str, failures: tuple[type[Exception], ...]
   ) -> bool:
-    """Whether `write` did; the first failure in a row is told, and so is what ends them.
+    """Calls `write` and returns whether it succeeded; prints the first failure in a row, and the success after it.
 
-    To end the server for a file that cannot be written would lose the whole replay with it.
+    To end the server because of a file would lose the whole replay.
     """
     try:
       write()
@@ -99,25 +99,25 @@ class Keeper:
       if kind not in self._failing:
         self._failing.add(kind)
         reason = str(error).rstrip(".")
-        _say(f"{failed} ({reason}): the run goes on and tries again; see whether the disk is full.")
+        _log(f"{failed} ({reason}): the run goes on and tries again; check whether the disk is full.")
       return False
     if kind in self._failing:
       self._failing.remove(kind)
-      _say(f"The {kind} are written again.")
+      _log(f"The {kind} are written again.")
     return True
 
   def _tick_patiently(self, beats: Iterable[Heartbeat] = ()) -> RunStatus | None:
-    """A tick, or None where the server was too slow for it.
+    """The status after a tick; None if the server did not answer in time.
 
     Raises:
-      ServerLost: it has not answered for longer than roles wait.
+      ServerLost: the server has not answered for longer than roles wait.
     """
     try:
       status = self.tick(beats)
     except ServerLost as error:
       if self._lost_since is None:
         self._lost_since = time.monotonic()
-        _say(f"{error} The status is written when it does.")
+        _log(f"{error} The status will be written when it answers again.")
       elif time.monotonic() - self._lost_since > LOST_AFTER_SECONDS:
         raise
       return None
@@ -125,7 +125,7 @@ class Keeper:
     return status
 
   def run(self, stop: threading.Event) -> RunStatus:
-    """Ticks until the run ends by itself or `stop` is set, then sees everyone off and writes the last checkpoint.
+    """Ticks until the run ends by itself or `stop` is set, then calls `finish`.
 
     Raises:
       ServerLost: the server has not answered for longer than roles wait.
@@ -135,17 +135,17 @@ class Keeper:
       if stop.wait(TICK_SECONDS):
         self._monitor.stop()
       if status is None:
-        time.sleep(TICK_SECONDS)  # Once it is set, `stop` waits no more.
+        time.sleep(TICK_SECONDS)  # `stop.wait` no longer waits once it is set.
       status = self._tick_patiently()
       if self.checkpoint_is_due():
         self.checkpoint()
     return self.finish()
 
   def finish(self, beats: Iterable[Heartbeat] = ()) -> RunStatus:
-    """Waits, not for long, until every role has said its last; then writes a checkpoint.
+    """Waits until every role has ended, at most `GOODBYE_SECONDS`; then writes the last checkpoint.
 
     Args:
-      beats: the last ones of roles in this process.
+      beats: last heartbeats of roles in this process.
 
     Raises:
       ServerLost: the server has not answered for longer than roles wait.
@@ -165,22 +165,23 @@ class Keeper:
     self._attempt("files", self._recorder.close, f"The last lines of {self._run_dir}'s files are lost", (OSError,))
 
   def checkpoint_is_due(self) -> bool:
-    """Whether the tables were written too long ago."""
+    """Whether the next checkpoint of the tables is due."""
     return time.monotonic() - self._checkpointed > self._checkpoint_period
 
   def _checkpoint_due_in(self, seconds: float) -> None:
     self._checkpointed = time.monotonic() - max(0.0, self._checkpoint_period - seconds)
 
   def checkpoint(self) -> None:
-    """Writes the tables; where that fails it says so, and the next is soon due."""
-    failed = "The checkpoint of the tables before this one stays"
+    """Writes a checkpoint of the tables; if that fails, prints why, and the next one is due soon."""
+    failed = "The tables keep their previous checkpoint"
     if not self._attempt("checkpoints", self._checkpoint, failed, (OSError, CheckpointFailed, ServerLost)):
       self._checkpoint_due_in(RETRY_CHECKPOINT_SECONDS)
 
   def _checkpoint(self) -> None:
-    """Writes the tables, without the status of a run that has ended.
+    """Writes a checkpoint, without the status of a run that has ended.
 
-    Roles that join the server which goes on from there may read the status before it has written one, and would leave at once.
+    Roles may join a server that resumes from the checkpoint before it has written its own status. If they read that the run has
+    ended, they would leave at once.
     """
     if self._status is None or not self._status.finished:
       seconds = self._server.checkpoint()
@@ -191,16 +192,16 @@ class Keeper:
       finally:
         self._publish(status_json(self._status))
     self._checkpointed = time.monotonic()
-    _say(f"Tables checkpointed in {seconds:.2f} s.")
+    _log(f"Tables checkpointed in {seconds:.2f} s.")
 
 
-def _say(sentence: str) -> None:
-  with contextlib.suppress(OSError):  # The log may lie on the disk that is full.
+def _log(sentence: str) -> None:
+  with contextlib.suppress(OSError):  # The log may be on the full disk.
     print(sentence, flush=True)
 
 
 def read_status(run_dir: pathlib.Path) -> RunStatus | None:
-  """The last status of a run directory; None where it has none.
+  """The last status of a run directory; None if it has none.
 
   Raises:
     UserError: the file cannot be read.
@@ -211,4 +212,4 @@ def read_status(run_dir: pathlib.Path) -> RunStatus | None:
   try:
     return from_dict(json.loads(path.read_text()), RunStatus)
   except (UserError, ValueError) as error:
-    raise UserError(f"{path} cannot be read ({error}): remove it to go on without the run's earlier counts.") from None
+    raise UserError(f"{path} cannot be read ({error}): remove it to resume without the run's earlier counts.") from None

@@ -1,4 +1,4 @@
-"""How much memory a server's tables will take, so that a run that cannot fit is refused before it begins."""
+"""How much memory a server's tables will take, so that a run that does not fit is refused before it begins."""
 
 import pathlib
 
@@ -10,19 +10,19 @@ from replay_server.contract.codec import RowCodec
 # Measured by `make bench` (server bytes per step and per extra reference), rounded up.
 STEP_OVERHEAD_BYTES = 1_800
 REFERENCE_BYTES = 1_000
-_CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 def estimate_bytes(config: RunConfig, codec: RowCodec) -> int:
-  """Bytes that full tables take at most: as if no step were in two tables."""
+  """Bytes that full tables take at most, which is when no two tables share a step."""
   step = 4 * codec.width + STEP_OVERHEAD_BYTES + REFERENCE_BYTES
   return step * sum(config.replay.capacity_of(table) for table in config.replay.all_tables)
 
 
 def available_bytes() -> int:
-  """Bytes that this machine, or the container around this process, can still give."""
+  """Bytes of memory that are free on this machine; at most the limit of this process's container."""
   available = int(psutil.virtual_memory().available)
-  for name in _CGROUP_LIMITS:
+  for name in CGROUP_LIMITS:
     path = pathlib.Path(name)
     if path.is_file() and (text := path.read_text().strip()).isdigit():
       available = min(available, int(text))
@@ -30,10 +30,10 @@ def available_bytes() -> int:
 
 
 def check_memory(config: RunConfig, codec: RowCodec) -> str:
-  """A sentence with what the tables will take.
+  """A sentence that says how much memory the tables will take.
 
   Raises:
-    UserError: this machine has not that much.
+    UserError: this machine does not have that much.
   """
   needed, available = estimate_bytes(config, codec), available_bytes()
   if needed > available:
@@ -45,7 +45,7 @@ def check_memory(config: RunConfig, codec: RowCodec) -> str:
 
 
 def format_bytes(count: int) -> str:
-  """`count` bytes for people."""
+  """`count` bytes in a readable unit, such as "12.3 kB"."""
   value = float(count)
   for unit in ("B", "kB", "MB", "GB"):
     if value < 999.5:  # 999.5 would be rounded to 1e+03.

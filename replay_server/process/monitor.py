@@ -11,7 +11,7 @@ from replay_server.contract.messages import EpisodeSummary, EvaluationSummary, H
 from replay_server.contract.run import environment_steps
 from replay_server.contract.status import Evaluation, Phase, RoleStatus, RunStatus, TableStatus
 
-# A role is called dead when nothing was heard of it for this long; it beats once a second.
+# A role counts as dead after this long without a heartbeat; it sends one every second.
 DEAD_AFTER_SECONDS = 8.0
 # A dead role stays on the list for this long.
 FORGET_AFTER_SECONDS = 120.0
@@ -21,7 +21,7 @@ _MOST_EVALUATIONS = 500
 
 
 class Monitor:
-  """Keeps what a `RunStatus` is made from; has no clock and no connection of its own."""
+  """Collects what a `RunStatus` is made from; has no clock and no connection of its own."""
 
   def __init__(
     self,
@@ -35,7 +35,7 @@ class Monitor:
     Args:
       config: of the run.
       run_id: of the run.
-      resumed: the last status of the run that goes on here, whose time, evaluations and counts go on.
+      resumed: the last status of a run that is resumed; its time, evaluations and counts continue.
       clock: in seconds.
     """
     self._config = config
@@ -51,18 +51,18 @@ class Monitor:
     if resumed:
       counters = {"gradient_steps": resumed.gradient_steps, "policy_version": resumed.policy_version}
       self._learner = {**resumed.learner, **counters}
-    self._history: collections.deque[tuple[float, dict[str, float]]] = collections.deque()
+    self._window: collections.deque[tuple[float, dict[str, float]]] = collections.deque()
     self._phase: Phase = "running"
 
   def hear(self, beats: Iterable[Heartbeat]) -> None:
-    """Takes heartbeats in."""
+    """Takes in heartbeats."""
     for beat in beats:
       self._beats[beat.name] = (self._clock(), beat)
       if beat.role == "learner" and beat.metrics:
         self._learner = beat.metrics
 
   def count(self, summaries: Iterable[EpisodeSummary | EvaluationSummary], environment_steps: int) -> None:
-    """Takes summaries in, at the run's `environment_steps`."""
+    """Takes in summaries that arrived when the run had taken `environment_steps`."""
     for summary in summaries:
       if isinstance(summary, EpisodeSummary):
         self._recent.append(summary)
@@ -72,9 +72,9 @@ class Monitor:
 
   def _evaluate(self, summary: EvaluationSummary, environment_steps: int) -> None:
     if self._phase == "solved":
-      return  # Of a policy of after the end, which nobody asked for any more.
+      return  # The run has ended, so no further evaluation is of interest.
     if self._evaluations and self._evaluations[-1].policy_version == summary.policy_version:
-      return  # Only different policy versions count.
+      return  # A policy version counts once.
     self._evaluations.append(
       Evaluation(
         environment_steps=environment_steps,
@@ -82,23 +82,23 @@ class Monitor:
         **dataclasses.asdict(summary),
       )
     )
-    if self._phase == "running":  # What comes in after the end does not undo it.
+    if self._phase == "running":  # Evaluations that arrive after the end do not change it.
       self._streak = self._streak + 1 if summary.solved else 0
       if self._is_solved():
         self._phase = "solved"
 
   def stop(self) -> None:
-    """The run was told to stop."""
+    """Notes that the run was asked to stop."""
     if self._phase == "running":
       self._phase = "stopping"
 
   def roles_left(self) -> list[str]:
-    """Names of the roles that live and have not said their last."""
+    """Names of the roles that are alive and have not ended."""
     now = self._clock()
     return [name for name, (heard, beat) in self._beats.items() if not beat.ended and now - heard < DEAD_AFTER_SECONDS]
 
   def status(self, tables: Mapping[str, Any]) -> RunStatus:
-    """The run now.
+    """The current status of the run.
 
     Args:
       tables: name -> Reverb's `TableInfo` message, from the server.
@@ -147,10 +147,10 @@ class Monitor:
     return "exhausted" if environment_steps >= self._config.environment_steps else "running"
 
   def _rates(self, now: float, counts: dict[str, float]) -> dict[str, float]:
-    self._history.append((now, counts))
-    while len(self._history) > 2 and now - self._history[1][0] >= _RATE_WINDOW_SECONDS:
-      self._history.popleft()
-    then, before = self._history[0]
+    self._window.append((now, counts))
+    while len(self._window) > 2 and now - self._window[1][0] >= _RATE_WINDOW_SECONDS:
+      self._window.popleft()
+    then, before = self._window[0]
     seconds = now - then
     return {key: max(0.0, value - before[key]) / seconds if seconds else 0.0 for key, value in counts.items()}
 
@@ -167,7 +167,7 @@ class Monitor:
   def _roles(self, now: float) -> Iterable[RoleStatus]:
     for name, (heard, beat) in sorted(self._beats.items()):
       silent = now - heard
-      # Whoever said good-bye leaves the list when the next one beats; whoever fell silent stays for people to see.
+      # A role that has ended leaves the list soon after; one that fell silent stays on it for longer, to be noticed.
       if silent > FORGET_AFTER_SECONDS or (beat.ended and silent > DEAD_AFTER_SECONDS):
         continue
       yield RoleStatus(

@@ -1,4 +1,4 @@
-"""What a run leaves to read: `metrics.csv` and TensorBoard event files, written from its status."""
+"""A run's record: `metrics.csv` and TensorBoard event files, written from its status."""
 
 import contextlib
 import csv
@@ -14,7 +14,7 @@ from replay_server.contract.status import Evaluation, RunStatus, TableStatus
 METRICS_FILE = "metrics.csv"
 TENSORBOARD_FOLDER = "tb"
 
-# Of every run, in this order; `_table_columns` come after them.
+# Columns of every run, in this order; `_table_columns` follow them.
 COLUMNS = (
   "seconds",
   "environment_steps",
@@ -43,7 +43,7 @@ def read_metrics(path: pathlib.Path) -> list[Row]:
     path: of the file; one that does not exist has no rows.
 
   Returns:
-    Column name -> value, None where the cell is empty. A row that a crash cut off has None in the cells it lacks.
+    Column name -> value, None for an empty cell. A row that a crash cut off has None in its missing cells.
   """
   if not path.is_file():
     return []
@@ -60,21 +60,21 @@ def _parse(cell: str | None) -> float | None:
 
 
 class Recorder:
-  """Writes a run's history into its directory; made again for a resumed run, it goes on where the files end.
+  """Writes a run's record into its directory; the recorder of a resumed run appends to the files that it finds there.
 
-  A row of `metrics.csv` is one of two kinds. A status fills all but the eval_* columns. An evaluation fills these, and
-  its own seconds, environment_steps, gradient_steps and policy_version (those the policy had learned for, which lie a
-  little behind the learner's); its other cells are empty.
+  `metrics.csv` has two kinds of rows. The row of a status fills all columns except eval_*. The row of an evaluation fills
+  eval_*, seconds, environment_steps, gradient_steps and policy_version, and no others. Its last two are the evaluated policy's,
+  a little behind the learner's.
 
   TensorBoard tags are those of Stable-Baselines3, and replay/<table>/...; the x-axis is environment steps.
   """
 
   def __init__(self, run_dir: pathlib.Path):
-    """Makes the directory where it is missing; files are opened at the first record."""
+    """Makes the directory if it is missing; the first record opens the files."""
     run_dir.mkdir(parents=True, exist_ok=True)
     self._run_dir = run_dir
-    self._csv: _CsvLog | None = None
-    self._board: _BoardLog | None = None
+    self._csv: CsvLog | None = None
+    self._board: BoardLog | None = None
     self._last: tuple[Any, ...] | None = None
     self._seen: set[tuple[float, ...]] = set()
 
@@ -82,7 +82,7 @@ class Recorder:
     """Writes what is new in `status`: a row for each new evaluation, and one for the rest if any count changed.
 
     Raises:
-      OSError: the files cannot be written; the next record opens them anew and goes on where they end.
+      OSError: the files cannot be written; the next record opens them again and appends.
     """
     try:
       self._record(status)
@@ -95,7 +95,7 @@ class Recorder:
       if self._csv is not None:
         self._csv.close()
     except OSError:
-      self._last = None  # Rows that it held back are lost.
+      self._last = None  # Its buffered rows are lost, so the next status is written in any case.
     if self._board is not None:
       with contextlib.suppress(OSError):
         self._board.close()
@@ -105,32 +105,32 @@ class Recorder:
     if self._csv is None or self._board is None:
       path = self._run_dir / METRICS_FILE
       self._seen = {_row_key(row) for row in read_metrics(path) if row.get("eval_solved") is not None}
-      self._csv = _CsvLog(path, (*COLUMNS, *_table_columns(status.tables)))
-      self._board = _BoardLog(self._run_dir / TENSORBOARD_FOLDER, status.environment_steps)
+      self._csv = CsvLog(path, (*COLUMNS, *_table_columns(status.tables)))
+      self._board = BoardLog(self._run_dir / TENSORBOARD_FOLDER, status.environment_steps)
     for evaluation in status.evaluations:
       if _evaluation_key(evaluation) not in self._seen:
         self._csv.write(_evaluation_row(evaluation))
         self._board.write(_evaluation_tags(evaluation), evaluation.environment_steps)
-    # Those that left the status do not come back.
+    # Evaluations that left the status do not come back.
     self._seen = {_evaluation_key(evaluation) for evaluation in status.evaluations}
     counts = _counts(status)
     if counts != self._last:
       self._csv.write(_status_row(status))
-      self._last = counts  # A row is not written twice where the next line fails.
+      self._last = counts  # Set here, as the row must not be written twice if the next line fails.
       self._board.write(_status_tags(status), status.environment_steps)
     self._csv.flush()
     self._board.flush()
 
   def close(self) -> None:
     """Closes the files; may be called twice."""
-    with contextlib.ExitStack() as stack:  # Both, also where one cannot be written to its end.
+    with contextlib.ExitStack() as stack:  # Closes both, even if one of them fails.
       for log in (self._csv, self._board):
         if log is not None:
           stack.callback(log.close)
 
 
 def _counts(status: RunStatus) -> tuple[Any, ...]:
-  """What moves only when the run does; rates and the clock move by themselves."""
+  """The values that change only as the run advances, unlike rates and the clock."""
   tables = tuple((table.name, table.size, table.inserted) for table in status.tables)
   return status.environment_steps, status.gradient_steps, status.policy_version, status.episodes, tables
 
@@ -199,32 +199,36 @@ def _measured(values: Mapping[str, float | None]) -> Iterator[tuple[str, float]]
   return ((name, value) for name, value in values.items() if value is not None and math.isfinite(value))
 
 
-class _CsvLog:
-  """A CSV file that is appended to, with one header."""
+class CsvLog:
+  """A CSV file with one header, to which rows are appended."""
 
   def __init__(self, path: pathlib.Path, columns: Sequence[str]):
+    """Opens the file; its header has at least `columns`."""
     self._file = _open_csv(path, columns)
     with path.open(newline="") as file:
       self._writer = csv.DictWriter(self._file, next(csv.reader(file)), extrasaction="ignore")
 
   def write(self, row: Row) -> None:
+    """Appends a row; cells are empty where it has no finite value."""
     self._writer.writerow(
       {name: value if isinstance(value, int) else f"{value:.10g}" for name, value in _measured(row)}
     )
 
   def flush(self) -> None:
+    """Writes buffered rows to the disk."""
     self._file.flush()
 
   def close(self) -> None:
+    """Closes the file; may be called twice."""
     self._file.close()
 
 
 def _open_csv(path: pathlib.Path, columns: Sequence[str]) -> IO[str]:
-  """Opens `path` to append, with a header that has `columns` at least and no half-written row at its end."""
+  """Opens `path` to append; adds missing `columns` to its header first, and removes a half-written last row."""
   old = path.read_text().rpartition("\n")[0].splitlines() if path.is_file() else []
   rows = list(csv.reader(old))
   header = rows[0] if rows else []
-  # A resumed run may have tables that it had not before; their columns go to the right of the old ones.
+  # A resumed run may have new tables; their columns go to the right of the old ones.
   header = [*header, *(name for name in columns if name not in header)]
   rows = [header, *(row + [""] * (len(header) - len(row)) for row in rows[1:])]
   swap = path.with_suffix(".tmp")
@@ -235,38 +239,46 @@ def _open_csv(path: pathlib.Path, columns: Sequence[str]) -> IO[str]:
 
 
 @dataclasses.dataclass
-class _BoardLog:
-  """TensorBoard event files in `folder`; points of an earlier part from `first_step` on are taken back."""
+class BoardLog:
+  """TensorBoard's event files in a folder.
+
+  Attributes:
+    folder: of the files.
+    first_step: of this part of the run; points that an earlier part wrote from there on are hidden.
+  """
 
   folder: pathlib.Path
   first_step: int
 
   def __post_init__(self) -> None:
-    # Here, so that reading metrics does not load TensorFlow.
+    # Imported here, so that reading metrics does not load TensorFlow.
     import tensorflow as tf
 
     # Not tf.summary: it runs ops, and the first op of a process takes the whole GPU's memory from the learner.
     self._tf = tf.compat.v1
-    with tf.Graph().as_default(), self._failing_as_files_do():
-      # A name of its own: the default's is the second, and a file of the same second would be overwritten.
+    with tf.Graph().as_default(), self._raising_os_errors():
+      # By default a file is named after the second, and would overwrite another one of that second.
       self._writer = self._tf.summary.FileWriter(str(self.folder), filename_suffix=f".{time.time_ns()}")
     self._writer.add_session_log(self._tf.SessionLog(status=self._tf.SessionLog.START), self.first_step)
 
   def write(self, tags: Row, step: int) -> None:
+    """Adds a point at `step` for every tag with a finite value."""
     values = [self._tf.Summary.Value(tag=tag, simple_value=value) for tag, value in _measured(tags)]
-    with self._failing_as_files_do():
+    with self._raising_os_errors():
       self._writer.add_summary(self._tf.Summary(value=values), step)
 
   def flush(self) -> None:
-    with self._failing_as_files_do():
+    """Writes buffered points to the disk."""
+    with self._raising_os_errors():
       self._writer.flush()
 
   def close(self) -> None:
-    with self._failing_as_files_do():
+    """Closes the file; may be called twice."""
+    with self._raising_os_errors():
       self._writer.close()
 
   @contextlib.contextmanager
-  def _failing_as_files_do(self) -> Iterator[None]:
+  def _raising_os_errors(self) -> Iterator[None]:
     try:
       yield
     except self._tf.errors.OpError as error:

@@ -22,9 +22,9 @@ from replay_server.process.tables import make_tables
 
 CHECKPOINT_TIMEOUT_SECONDS = 300.0
 
-# Reverb writes this file into a checkpoint when all else is there.
+# The file that Reverb writes last into a checkpoint.
 _DONE_FILE = "DONE"
-# A checkpoint's folder is named for when it was written, in local time; nothing else is ever removed or renamed.
+# A checkpoint's folder is named after its local time; only folders with such names are ever removed or renamed.
 _CHECKPOINT_NAME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d.*")
 
 
@@ -37,8 +37,8 @@ class ReplayServer:
 
   Attributes:
     address: "host:port" for this machine.
-    connection: to itself.
-    manifest: of the run, as it stands in the run table.
+    connection: to this server.
+    manifest: of the run, as in the run table.
     restored: whether the tables came from a checkpoint.
   """
 
@@ -55,11 +55,11 @@ class ReplayServer:
 
     Args:
       config: of the run.
-      spec: of its environment, from which its rows follow.
+      spec: of its environment, which determines its rows.
       run_id: of the run.
-      checkpoint_dir: of this run's tables and of nothing else; made where it does not exist.
+      checkpoint_dir: for this run's tables and nothing else; made if it does not exist.
       port: to listen on; 0 takes a free one.
-      inline: an inline run counts samples per insert for itself.
+      inline: whether the run is inline; the server then does not limit samples per insert.
 
     Raises:
       UserError: the port is in use, another process serves this run, or the checkpoint is another run's or does not fit the
@@ -67,7 +67,7 @@ class ReplayServer:
     """
     check_port(port)
     checkpoint_dir.mkdir(parents=True, exist_ok=True)
-    # Beside the directory, which is Reverb's own: two servers would remove each other's checkpoints.
+    # Two servers would remove each other's checkpoints. The lock lies beside the directory, whose content is Reverb's.
     self._lock = FileLock(
       checkpoint_dir.with_name(f"{checkpoint_dir.name}.lock"),
       f"Another process serves the run of {checkpoint_dir}: wait for its end, or use its address.",
@@ -84,7 +84,7 @@ class ReplayServer:
     self.manifest = manifest
     tables = make_tables(manifest.config, manifest.codec, limit_samples=not manifest.inline)
     try:
-      # Without a checkpointer of its own every server would make a temporary directory for one.
+      # Reverb's default checkpointer would make a temporary directory for every server.
       self._server = reverb.Server(tables, port=port or None, checkpointer=DefaultCheckpointer(str(checkpoint_dir)))
     except (RuntimeError, ValueError) as error:
       reason = str(error).splitlines()[0]
@@ -95,7 +95,7 @@ class ReplayServer:
     self.connection = Connection(self.address)
     try:
       self._settle_manifest()
-      # Not before the checkpoint is known to be this run's: another's is left as it is.
+      # Only now is the checkpoint known to be this run's; another run's is left alone.
       tidy_checkpoints(checkpoint_dir)
     except BaseException:
       self.stop()
@@ -127,7 +127,7 @@ class ReplayServer:
         f"The checkpoint's {difference}: Reverb keeps tables as they were checkpointed, so resume with what the run had, "
         "or start a new run. Nothing of it was changed."
       )
-    if found != self.manifest:  # A resumed run may have, say, a longer budget.
+    if found != self.manifest:  # A resumed run may have a longer budget, for example.
       write_manifest(self.connection, self.manifest)
 
   def __enter__(self) -> "ReplayServer":
@@ -152,25 +152,25 @@ class ReplayServer:
     except (OSError, RuntimeError) as error:
       reason = str(error).splitlines()[0] if str(error) else type(error).__name__
       raise CheckpointFailed(
-        f"The tables could not be checkpointed to {self._checkpoint_dir} ({reason}): see whether the disk is full and the "
-        "directory can be written."
+        f"The tables could not be checkpointed to {self._checkpoint_dir} ({reason}): check whether the disk is full and "
+        "the directory is writable."
       ) from None
     if not (pathlib.Path(path) / _DONE_FILE).is_file():
       raise CheckpointFailed(
-        f"The checkpoint {path} was removed as soon as it was written, as another one's name sorts after it: move what else "
-        f"lies in {self._checkpoint_dir} elsewhere."
+        f"The checkpoint {path} was removed as soon as it was written, as the name of another folder sorts after it: move all "
+        f"other folders out of {self._checkpoint_dir}."
       )
     return time.monotonic() - began
 
   def stop(self) -> None:
-    """Ends the server; what is in its tables and not in a checkpoint is gone."""
+    """Stops the server; rows that are in no checkpoint are lost."""
     self.connection.close()
     self._server.stop()
     self._lock.release()
 
 
 def has_checkpoint(directory: pathlib.Path) -> bool:
-  """Whether there is a whole checkpoint of tables in `directory`; one that was cut off is none."""
+  """Whether `directory` has a complete checkpoint of tables."""
   return bool(_checkpoints(directory))
 
 
@@ -179,10 +179,10 @@ def _checkpoints(directory: pathlib.Path) -> list[pathlib.Path]:
 
 
 def tidy_checkpoints(directory: pathlib.Path) -> None:
-  """Makes sure that the next checkpoint in `directory` becomes the last one.
+  """Makes sure that the name of the next checkpoint in `directory` sorts last.
 
-  Reverb keeps and loads the one whose name is the greatest. A folder that was cut off would push a whole checkpoint out, and
-  where the clock was set back an older checkpoint would outlive every new one: it is renamed, to just before now.
+  Reverb keeps and loads the checkpoint whose name sorts last. An incomplete one would displace a complete one, and is removed.
+  After the clock was set back, an old one would displace every new one, and is renamed to a time just before now.
   """
   for folder in directory.iterdir():
     if _CHECKPOINT_NAME.fullmatch(folder.name) and folder.is_dir() and not (folder / _DONE_FILE).exists():
@@ -205,19 +205,19 @@ def check_port(port: int) -> None:
   """Refuses a port that is taken.
 
   Raises:
-    UserError: somebody listens on `port`.
+    UserError: `port` does not exist or is in use.
   """
   if not 0 <= port < 65_536:
     raise UserError(f"The port {port} does not exist: use one from 1 to 65535, or 0 for a free one.")
   if not port:
     return
-  # Reverb would share the port with whoever has it, and clients would reach one or the other.
+  # Reverb would share a port that is in use, and clients would reach either server.
   try:
     with socket.create_server(("", port)):
       return
   except OSError as error:
     if error.errno == errno.EADDRINUSE:
-      sentence = f"Port {port} is in use: end what listens there, or choose another with --port."
+      sentence = f"Port {port} is in use: stop the process that listens there, or choose another port with --port."
     else:
-      sentence = f"Port {port} cannot be listened on ({error.strerror}): choose another with --port."
+      sentence = f"Port {port} cannot be listened on ({error.strerror}): choose another port with --port."
     raise UserError(sentence) from None

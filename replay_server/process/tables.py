@@ -1,4 +1,4 @@
-"""The server's tables, as Reverb's objects; what they are for stands in docs/contract.md."""
+"""The server's tables, as Reverb's objects; docs/contract.md describes them."""
 
 from collections.abc import Callable
 
@@ -11,9 +11,9 @@ from replay_server.contract import layout
 from replay_server.contract.codec import RowCodec
 from replay_server.contract.layout import TableShape
 
-# Summaries that may wait for the server process before the oldest is dropped.
-_MESSAGES = 10_000
-_HISTORIES = 100_000
+# Messages that may wait for their reader before the oldest is dropped.
+MOST_MESSAGES = 10_000
+MOST_HISTORIES = 100_000
 
 _TEXT = tf.TensorSpec([], tf.string)
 
@@ -38,9 +38,9 @@ def make_tables(config: RunConfig, codec: RowCodec, limit_samples: bool) -> list
     *(_transition_table(shape, codec) for shape in layout.table_shapes(config, limit_samples)),
     _latest(layout.POLICY, policy),
     _latest(layout.RUN, _TEXT),
-    _queue(layout.EPISODES, _MESSAGES, _TEXT),
-    _queue(layout.HEARTBEATS, _MESSAGES, _TEXT),
-    _queue(layout.HISTORIES, _HISTORIES, tf.TensorSpec([layout.HISTORY_WORDS], tf.int64, "history")),
+    _queue(layout.EPISODES, MOST_MESSAGES, _TEXT),
+    _queue(layout.HEARTBEATS, MOST_MESSAGES, _TEXT),
+    _queue(layout.HISTORIES, MOST_HISTORIES, tf.TensorSpec([layout.HISTORY_WORDS], tf.int64, "history")),
     _latest(layout.STATUS, _TEXT),
   ]
 
@@ -72,7 +72,7 @@ def _transition_table(shape: TableShape, codec: RowCodec) -> reverb.Table:
 
 
 def _latest(name: str, signature: object) -> reverb.Table:
-  """A table that holds the last thing written to it."""
+  """A table that holds the item written last."""
   return reverb.Table(
     name=name,
     sampler=reverb.selectors.Fifo(),

@@ -1,4 +1,4 @@
-"""Algorithm 1 of the SSET paper (lines 10 to 15) in lists, as docs and papers tell it and with nothing of the adder's ways."""
+"""Algorithm 1 of the SSET paper (lines 10 to 15) in plain lists, written from the paper and independent of the adder."""
 
 import dataclasses
 import itertools
@@ -18,7 +18,7 @@ class Event:
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-  """What happened at step t: a_t, and r_t, d_t, s_{t+1} and the events that it led to."""
+  """Step t: the action a_t, and the reward r_t, discount d_t and events of the transition to s_{t+1}."""
 
   action: int
   reward: float
@@ -34,7 +34,7 @@ class Episode:
   terminated: bool
 
   def observation(self, number: int, t: int) -> list[float]:
-    """s_t of the `number`-th episode: it says which it is."""
+    """s_t of the `number`-th episode; it identifies both."""
     return [number, t, number + t / 1024]
 
 
@@ -62,8 +62,8 @@ def replay(
   """Every table's rows after these episodes, from the oldest to the newest; "default" is B_0."""
   tables = {name: Table(capacity) for name, capacity in capacities.items()}
   for number, episode in enumerate(episodes):
-    sent: dict[str, set[int]] = {name: set() for name in tables}  # Steps that are, or will be, in the table.
-    wanted: dict[str, list[int]] = {name: [] for name in tables}  # Those of them whose row does not exist yet.
+    sent: dict[str, set[int]] = {name: set() for name in tables}  # Steps that are in the table or will be.
+    wanted: dict[str, list[int]] = {name: [] for name in tables}  # Those whose row does not exist yet.
     rows: dict[int, Row] = {}
     for t, step in enumerate(episode.steps):
       ended = t == len(episode.steps) - 1
@@ -76,7 +76,7 @@ def replay(
         for name, steps in wanted.items():
           if s in steps:
             tables[name].add(rows[s])
-      # omega_i(s_{t+1}): E_{t - tau + 1}, ..., E_t, less what the table has of this episode.
+      # omega_i(s_{t+1}): E_{t - tau + 1}, ..., E_t, except those that the table has from this episode.
       for bit, event in enumerate(events):
         if not step.events & (1 << bit):
           continue
@@ -92,7 +92,7 @@ def replay(
 
 
 def make_row(episode: Episode, number: int, s: int, t: int, n_step: int, gamma: float, episode_id: int) -> Row:
-  """x_s with the return over its window, when step t is the latest."""
+  """x_s with the return over its window, once step t was taken."""
   window = episode.steps[s : s + n_step]
   passed = [1.0, *itertools.accumulate((step.discount for step in window), lambda x, y: x * y)]
   over = t == len(episode.steps) - 1

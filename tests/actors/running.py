@@ -1,4 +1,4 @@
-"""A small run of the three rooms for the tests of workers and evaluators."""
+"""A small run in the three rooms, for the tests of workers and evaluators."""
 
 import dataclasses
 from typing import Any
@@ -29,7 +29,7 @@ def make_run(epsilon: float = 0.5, **actor: Any) -> RunConfig:
 
 
 def with_goal(run: RunConfig) -> RunConfig:
-  """The run with the event that the goal was reached, in a table of its own."""
+  """The run with an event for reaching the goal, which has a table of its own."""
   rows = make_config({"done": 500}, [("done", 12)], capacity=5_000).replay
   events = (EventSpec("done", "environments.three_rooms:done", 12),)
   return dataclasses.replace(run, events=events, replay=rows)

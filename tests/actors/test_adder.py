@@ -1,11 +1,13 @@
 """The event-table adder by example."""
 
 import dataclasses
+import gc
 import pathlib
 
 import numpy as np
 import pytest
 
+from actors.row_writer import Row
 from configs import UserError
 from environments.timestep import EventTimeStep
 from replay_server.contract.layout import make_row_codec
@@ -36,17 +38,17 @@ def test_two_events_close_together_chain_their_histories_without_duplicates(tmp_
     assert steps_in(server.connection, "default") == list(range(10))
 
 
-def test_events_on_one_table_keep_their_own_tau_and_fill_the_holes_between_each_other(tmp_path: pathlib.Path) -> None:
+def test_events_on_one_table_keep_their_own_history_and_fill_each_others_gaps(tmp_path: pathlib.Path) -> None:
   config = make_config({"shared": 100, "other": 100}, [("shared", 2), ("shared", 5), ("other", 3)])
   with serving(config, tmp_path, inline=True) as server:
     with adding(server) as (adder, _):
       run_episode(adder, 12, {3: 0b001, 6: 0b001, 7: 0b110})
-    # tau 2 at step 3 and at step 6, then tau 5 at step 7, which lacks 4 and 7 alone.
+    # A history of 2 at steps 3 and 6, then one of 5 at step 7, of which only 4 and 7 are missing.
     assert steps_in(server.connection, "shared") == [2, 3, 5, 6, 4, 7]
     assert steps_in(server.connection, "other") == [5, 6, 7]
 
 
-def test_an_event_that_is_only_watched_is_in_the_row_and_in_no_table(tmp_path: pathlib.Path) -> None:
+def test_an_event_without_a_table_is_in_the_row_alone(tmp_path: pathlib.Path) -> None:
   config = make_config(GOAL, [("goal", 4), ("goal", 2)])
   seen, goal = config.events
   config = dataclasses.replace(config, events=(dataclasses.replace(seen, table=None), goal))
@@ -67,7 +69,7 @@ def test_a_history_ends_at_the_beginning_of_its_episode(tmp_path: pathlib.Path) 
   assert [tuple(row["observation"]) for row in rows] == [(1, 0, 0), (1, 1, 0)]
 
 
-def test_what_an_episode_sent_does_not_keep_the_next_one_from_sending_the_same_steps(tmp_path: pathlib.Path) -> None:
+def test_the_steps_that_an_episode_sent_are_sent_again_by_the_next_one(tmp_path: pathlib.Path) -> None:
   with serving(make_config(GOAL, [("goal", 2)]), tmp_path, inline=True) as server:
     with adding(server) as (adder, _):
       run_episode(adder, 3, {2: 1}, episode=0)
@@ -87,12 +89,12 @@ def test_an_event_on_the_first_step_sends_that_step(tmp_path: pathlib.Path, leng
 @pytest.mark.parametrize(
   ("terminated", "discounts"), [(True, [1, 0.9, 0, 0]), (False, [1, 0.9, 0.9, 1])], ids=["terminated", "truncated"]
 )
-def test_termination_takes_the_discount_and_truncation_keeps_it(
+def test_termination_sets_the_discount_to_0_and_truncation_keeps_it(
   tmp_path: pathlib.Path, terminated: bool, discounts: list[float]
 ) -> None:
   with serving(make_config(n_step=2), tmp_path, inline=True) as server:
     with adding(server) as (adder, _):
-      # An episode of one step, cut off; then one of three.
+      # A truncated episode of one step; then one of three.
       adder.add_first(first())
       adder.add(ACTION, step(truncated=True), VERSION)
       adder.add_first(first())
@@ -119,7 +121,7 @@ _BAD = {
 
 
 @pytest.mark.parametrize(("action", "bad", "sentence"), _BAD.values(), ids=_BAD.keys())
-def test_a_bad_value_is_one_sentence_and_leaves_what_was_stored_and_a_writer_that_works(
+def test_a_bad_value_is_one_sentence_and_neither_harms_stored_rows_nor_the_writer(
   tmp_path: pathlib.Path, action: np.ndarray, bad: EventTimeStep, sentence: str
 ) -> None:
   with serving(make_config(GOAL, [("goal", 9)]), tmp_path, inline=True) as server:
@@ -138,7 +140,7 @@ def test_a_bad_value_is_one_sentence_and_leaves_what_was_stored_and_a_writer_tha
       assert [(int(row["episode"]), int(row["step"])) for row in rows] == [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
-def test_a_nan_reward_in_an_n_step_window_keeps_every_row_that_it_would_spoil_from_the_tables(
+def test_no_row_whose_n_step_window_has_a_nan_reward_reaches_the_tables(
   tmp_path: pathlib.Path,
 ) -> None:
   with serving(make_config(GOAL, [("goal", 9)], n_step=3), tmp_path, inline=True) as server:
@@ -152,7 +154,9 @@ def test_a_nan_reward_in_an_n_step_window_keeps_every_row_that_it_would_spoil_fr
     assert steps_in(server.connection, "default") == [0, 1]
 
 
-def test_an_episode_can_begin_before_the_last_one_ended_and_drops_its_open_steps(tmp_path: pathlib.Path) -> None:
+def test_an_episode_that_begins_before_the_last_one_ended_drops_the_open_steps_of_that_one(
+  tmp_path: pathlib.Path,
+) -> None:
   with serving(make_config(GOAL, [("goal", 9)], n_step=3), tmp_path, inline=True) as server:
     with adding(server) as (adder, _):
       adder.add_first(first())
@@ -164,22 +168,30 @@ def test_an_episode_can_begin_before_the_last_one_ended_and_drops_its_open_steps
     assert steps_in(server.connection, "goal") == [0, 1]
 
 
-def test_a_very_long_episode_keeps_its_histories_and_takes_no_more_memory(tmp_path: pathlib.Path) -> None:
-  length, tau = 20_000, 50
-  config = make_config({"goal": 200}, [("goal", tau)], capacity=100, n_step=3)
+def _rows_in_memory() -> int:
+  gc.collect()
+  return sum(type(thing) is Row for thing in gc.get_objects())
+
+
+def test_a_very_long_episode_keeps_its_histories_and_no_more_rows_than_they_need(tmp_path: pathlib.Path) -> None:
+  length, history = 20_000, 50
+  config = make_config({"goal": 200}, [("goal", history)], capacity=100, n_step=3)
+  before = _rows_in_memory()
   with serving(config, tmp_path, inline=True) as server:
-    with adding(server) as (adder, _):
+    with adding(server) as (adder, writer):
       adder.add_first(first())
       for t in range(length):
         fires = t in (9_999, length - 1)
         adder.add(ACTION, step((0, t + 1, 0), events=int(fires), truncated=t == length - 1), VERSION)
         if t == length - 2:
-          assert len(adder._stored) == tau
-          assert len(adder._open) == 2
+          writer.flush()
+          assert _rows_in_memory() - before == history
+          inserted = server.connection.info()["default"].rate_limiter_info.insert_stats.completed
+          assert t + 1 - inserted == 2  # Steps whose window is open.
     rows = drain(server.connection, "goal")
     assert steps_in(server.connection, "default") == list(range(length - 100, length))
-  wanted = [*range(10_000 - tau, 10_000), *range(length - tau, length)]
-  # Open steps of step 9 999 came when their windows closed, in order all the same.
+  wanted = [*range(10_000 - history, 10_000), *range(length - history, length)]
+  # The steps that were open at step 9 999 were sent when their windows closed, still in order.
   assert [int(row["step"]) for row in rows] == wanted
   assert [int(row["observation"][1]) for row in rows] == wanted
   assert [int(row["next_observation"][1]) for row in rows] == [min(t + 3, length) for t in wanted]
@@ -203,7 +215,7 @@ def test_integers_come_back_as_they_were(tmp_path: pathlib.Path) -> None:
   assert row["reward"] == np.float32(0.25)
 
 
-def test_an_adder_wants_an_episode_to_begin_first(tmp_path: pathlib.Path) -> None:
+def test_an_adder_refuses_a_step_before_an_episode_has_begun(tmp_path: pathlib.Path) -> None:
   with serving(make_config(), tmp_path, inline=True) as server, adding(server) as (adder, _):
     with pytest.raises(ValueError, match="add_first"):
       adder.add(ACTION, step())
@@ -235,11 +247,11 @@ def test_the_extras_of_a_step_are_in_its_row_whenever_its_window_closes(
         behaviour = np.array([t, -t], np.float32)
         extras = {"policy_version": 2 + t, "behaviour": behaviour}
         adder.add(ACTION, step(events=int(t == 3), terminated=t == 4), extras)
-    told = {}
+    extras_of = {}
     for table in ("default", "goal"):
       rows = drain(server.connection, table, server.manifest.codec)
-      told[table] = [(int(row["policy_version"]), *row["behaviour"].tolist()) for row in rows]
-  assert told == {"default": [(2 + t, t, -t) for t in range(5)], "goal": [(2 + t, t, -t) for t in (2, 3)]}
+      extras_of[table] = [(int(row["policy_version"]), *row["behaviour"].tolist()) for row in rows]
+  assert extras_of == {"default": [(2 + t, t, -t) for t in range(5)], "goal": [(2 + t, t, -t) for t in (2, 3)]}
 
 
 def test_extras_that_do_not_fit_the_rows_are_refused(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ def layouts(draw: st.DrawFn) -> tuple[dict[str, int], tuple[Event, ...]]:
   """Capacities, that of the default table included, and events of which several may share a table."""
   names = TABLES[: draw(st.integers(1, len(TABLES)))]
   capacities = {name: draw(st.integers(1, 14)) for name in names}
-  # Every table is fed by one event at least; others come as they like.
+  # Every table is fed by at least one event; the further events are arbitrary.
   fed = [*names, *draw(st.lists(st.sampled_from(names), max_size=3))]
   events = tuple(Event(table, draw(st.integers(1, capacities[table]))) for table in draw(st.permutations(fed)))
   return {"default": draw(st.integers(1, 20)), **capacities}, events
@@ -54,7 +54,7 @@ def scenarios(draw: st.DrawFn) -> tuple[dict[str, int], tuple[Event, ...], list[
 
 
 def _play(config: RunConfig, episodes: list[Episode], writer_id: int) -> dict[str, list[dict[str, np.ndarray]]]:
-  """What the tables hold after the adder saw the episodes."""
+  """The rows of every table after the adder has taken the episodes."""
   names = [table.name for table in config.replay.all_tables]
   with contextlib.ExitStack() as stack:
     folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -81,7 +81,7 @@ def _play(config: RunConfig, episodes: list[Episode], writer_id: int) -> dict[st
 
 
 def _ended(episode: Episode) -> Episode:
-  """The episode whose last discount is 0 if it terminated, as environments have it."""
+  """The episode with a last discount of 0 if it terminated, as environments give it."""
   if not episode.terminated:
     return episode
   *before, last = episode.steps
@@ -102,11 +102,11 @@ def _assert_same(held: dict[str, np.ndarray], expected: Row) -> None:
   deadline=None,
   derandomize=True,
   database=None,
-  phases=(Phase.generate,),  # Shrinking takes minutes, as every try has a server of its own.
+  phases=(Phase.generate,),  # Shrinking would take minutes, as every example starts a server.
   report_multiple_bugs=False,
 )
 @given(scenarios(), st.integers(0, 2**31 - 1))
-def test_every_table_holds_what_algorithm_1_puts_there_in_its_order(
+def test_every_table_holds_the_rows_of_algorithm_1_in_their_order(
   scenario: tuple[dict[str, int], tuple[Event, ...], list[Episode], int], writer_id: int
 ) -> None:
   capacities, events, episodes, n_step = scenario
@@ -126,7 +126,7 @@ def test_every_table_holds_what_algorithm_1_puts_there_in_its_order(
       _assert_same(row, wanted)
 
 
-def test_the_oracle_does_the_papers_example_by_hand() -> None:
+def test_the_oracle_agrees_with_an_example_worked_by_hand() -> None:
   # Two events of tau 3 on one table, at steps 4 and 5 of an episode of 7, and a default table of 2.
   episode = Episode([Step(0, 1.0, 1.0, 1 if t in (4, 5) else 0) for t in range(7)], terminated=False)
   tables = replay([episode], [Event("goal", 3)], {"default": 2, "goal": 10}, n_step=1, gamma=0.5, first_episode_id=0)

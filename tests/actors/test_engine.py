@@ -42,7 +42,7 @@ def _actions(choices: Sequence[Choice]) -> list[float]:
   return [float(choice.action) for choice in choices]
 
 
-def test_a_warm_up_takes_in_what_other_workers_did_and_does_not_forget_its_own() -> None:
+def test_a_warm_up_counts_the_steps_of_other_workers_and_its_own() -> None:
   warm_up = WarmUp(10)
   assert [warm_up.take() for _ in range(4)] == [True] * 4
   warm_up.note(2)  # Of which the server has seen two.

@@ -1,4 +1,4 @@
-"""How episodes of real worlds end in the replay: from the environment through the adder to a server."""
+"""The last rows of episodes of real environments: from the environment through the adder to a server."""
 
 import pathlib
 from typing import Any
@@ -51,7 +51,7 @@ def test_a_truncated_last_row_keeps_its_discount_and_a_terminated_one_does_not(
   assert {(float(row["discount"]), bool(row["terminated"]), bool(row["truncated"])) for row in others} == {
     (1.0, False, False)
   }
-  # What is stored is the canonical action, and the state that the episode ended in is the last row's next observation.
+  # Rows store the canonical action, and the last row's next observation is the state in which the episode ended.
   np.testing.assert_array_equal([row["action"] for row in rows], actions)
   np.testing.assert_array_equal([row["observation"] for row in rows], [t.observation for t in timesteps[:-1]])
   np.testing.assert_array_equal([row["next_observation"] for row in rows], [t.observation for t in timesteps[1:]])

@@ -5,6 +5,7 @@ import json
 import pathlib
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,11 +26,11 @@ from configs.presets import classic_control
 from environments import EventTimeStep, make_environment_spec, make_event_environment
 from networks import NO_EXTRAS, Extras, flatten_weights, make_acting_policy, make_acting_q_network, make_policy
 from replay_server.contract import layout
-from replay_server.contract.messages import EvaluationSummary, decode
+from replay_server.contract.messages import EvaluationSummary
 from replay_server.contract.policy import PolicyPublisher, PolicySnapshot, load_snapshot
 from replay_server.process.server import ReplayServer
 from tests.actors.running import SPEC, TIME_LIMIT, make_run, snapshot, with_goal
-from tests.serving import serving, wait_for
+from tests.serving import read_messages, serving, wait_for
 
 _EVENTS = ["gap", "done"]
 
@@ -48,15 +49,14 @@ _EVENTS = ["gap", "done"]
   ],
 )
 def test_an_evaluation_is_solved_when_every_episode_saw_the_event_and_their_mean_return_is_reached(
-  goal: dict[str, object], episodes: list[tuple[float, int]], solved: bool
+  goal: dict[str, Any], episodes: list[tuple[float, int]], solved: bool
 ) -> None:
   played = [PlayedEpisode(episode_return, 5, events) for episode_return, events in episodes]
-  assert is_solved(played, EvaluatorConfig(**goal), _EVENTS) is solved  # type: ignore[arg-type]
+  assert is_solved(played, EvaluatorConfig(**goal), _EVENTS) is solved
 
 
 def _summaries(server: ReplayServer) -> list[EvaluationSummary]:
-  items = server.connection.read_many(layout.EPISODES, 100, "test")
-  return [decode(columns[0], EvaluationSummary) for columns in items]
+  return read_messages(server.connection, layout.EPISODES, EvaluationSummary)
 
 
 def test_a_version_is_evaluated_once_and_one_that_has_not_learned_never(tmp_path: pathlib.Path) -> None:
@@ -78,13 +78,13 @@ def test_a_version_is_evaluated_once_and_one_that_has_not_learned_never(tmp_path
   assert all(0 < summary.mean_length <= TIME_LIMIT for summary in summaries)
 
 
-def test_the_evaluators_epsilon_is_the_configs_and_a_greedy_behaviours_is_0(
+def test_evaluations_use_the_configs_epsilon_and_a_greedy_behaviour_has_none(
   tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-  asked = []
+  played = []
 
   def note(environment: object, behaviour: Behaviour, stop: object) -> PlayedEpisode:
-    asked.append((behaviour.epsilon, behaviour.version))
+    played.append((behaviour.epsilon, behaviour.version))
     return PlayedEpisode(0.0, 1, 0)
 
   monkeypatch.setattr(evaluator_module, "play_episode", note)
@@ -93,7 +93,7 @@ def test_the_evaluators_epsilon_is_the_configs_and_a_greedy_behaviours_is_0(
   with serving(config, tmp_path, SPEC, inline=True) as server:
     PolicyPublisher(server.connection).publish(snapshot(2, learner_steps=20))
     assert Evaluator(server.connection, server.manifest, 0, threading.Event()).step()
-  assert asked == [(0.125, 2)] * config.evaluator.episodes
+  assert played == [(0.125, 2)] * config.evaluator.episodes
   assert make_greedy_behaviour(config, make_event_environment(config), snapshot(2)).epsilon == 0
 
 
@@ -131,10 +131,10 @@ def test_it_plays_the_published_network_greedily(tmp_path: pathlib.Path) -> None
   assert summary.mean_length == len(rewards)
 
 
-def test_the_best_policy_is_kept_and_of_equals_the_latest(
+def test_the_best_policy_is_kept_and_the_latest_of_equally_good_ones(
   tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-  # solved_return is 0: versions 2 and 3 are solved, alike; 1 and 4 are not.
+  # solved_return is 0: versions 2 and 3 are solved and equally good; 1 and 4 are not solved.
   returns = [-1.0, 2.0, 2.0, -0.5]
   kept = []
   with serving(make_run(), tmp_path, SPEC, inline=True) as server:
@@ -156,7 +156,7 @@ def test_the_best_policy_is_kept_and_of_equals_the_latest(
 
 
 class _Always:
-  """A policy that always takes the action 0, and calls `note` whenever it is asked."""
+  """A policy that always takes the action 0, and calls `note` for every action."""
 
   def __init__(self, note: Callable[[], None] = lambda: None):
     self._note = note
@@ -211,7 +211,7 @@ def test_frames_are_recorded_from_the_first_to_the_last() -> None:
   np.testing.assert_array_equal(episode.frames[0], environment.render())
 
 
-def test_the_best_policy_of_before_is_not_replaced_by_a_worse_one_after_a_restart(
+def test_after_a_restart_the_best_policy_is_not_replaced_by_a_worse_one(
   tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
   with serving(make_run(), tmp_path, SPEC, inline=True) as server:
@@ -225,13 +225,17 @@ def test_the_best_policy_of_before_is_not_replaced_by_a_worse_one_after_a_restar
   assert load_snapshot(tmp_path / "policy" / "best.npz").snapshot.version == 1
 
 
-def test_a_note_of_the_best_policy_that_cannot_be_read_is_none(tmp_path: pathlib.Path) -> None:
+def test_any_policy_is_better_than_a_best_one_whose_note_cannot_be_read(
+  tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+  monkeypatch.setattr(evaluator_module, "play_episode", lambda *args: PlayedEpisode(-1e9, 5, 0))
   with serving(make_run(), tmp_path, SPEC, inline=True) as server:
-    for text in ("", "{}", "[]"):
+    publisher = PolicyPublisher(server.connection)
+    for version, text in enumerate(("", "{}", "[]"), start=1):
       (tmp_path / "best.json").write_text(text)
       evaluator = Evaluator(server.connection, server.manifest, 0, threading.Event(), tmp_path)
-      assert evaluator._best == (False, -np.inf)
-    PolicyPublisher(server.connection).publish(snapshot(1, learner_steps=10))
-    assert evaluator.step()
-  assert json.loads((tmp_path / "best.json").read_text())["solved"] in (True, False)
+      publisher.publish(snapshot(version))
+      assert evaluator.step()
+      assert load_snapshot(tmp_path / "best.npz").snapshot.version == version
+  assert json.loads((tmp_path / "best.json").read_text()) == {"solved": False, "mean_return": -1e9}
   assert not list(tmp_path.glob("*.partial"))

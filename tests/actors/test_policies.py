@@ -17,7 +17,7 @@ class _Policy:
     self.weights = weights
 
   def best(self, observations: np.ndarray) -> np.ndarray:
-    return observations * self.weights
+    return np.asarray(observations * self.weights)
 
   def explore(self, observations: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, Extras]:
     return self.best(observations) + rng.random(), NO_EXTRAS
@@ -27,7 +27,7 @@ def _snapshot(version: int) -> PolicySnapshot:
   return PolicySnapshot(version, 0, np.full(1, version, np.float32))
 
 
-def test_users_of_one_version_share_its_network_and_versions_do_not_mix() -> None:
+def test_users_of_one_version_share_its_policy_and_versions_do_not_mix() -> None:
   made: list[float] = []
 
   def make(weights: np.ndarray) -> _Policy:
@@ -49,7 +49,7 @@ def test_users_of_one_version_share_its_network_and_versions_do_not_mix() -> Non
   assert other.best(ones).tolist() == [[2], [2], [2]]
 
 
-def test_a_released_network_is_freed_however_many_versions_come_and_go() -> None:
+def test_a_policy_without_users_is_freed_however_many_versions_come_and_go() -> None:
   alive: weakref.WeakSet[_Policy] = weakref.WeakSet()
 
   def make(weights: np.ndarray) -> _Policy:

@@ -1,4 +1,4 @@
-"""What a policy says of its behaviour reaches the rows: rollouts of real environments into a real server."""
+"""The extras of a policy reach the rows: rollouts of real environments into a real server."""
 
 import pathlib
 
@@ -15,7 +15,7 @@ from tests.serving import adding, drain, serving, with_behaviour
 
 
 class _Policy:
-  """Takes the action that the heading says, and tells the position that it saw."""
+  """Chooses the action by the heading, and gives the observed position as its extra."""
 
   def best(self, observations: np.ndarray) -> np.ndarray:
     return (observations[:, 2] > 0).astype(np.int32)

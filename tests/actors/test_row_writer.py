@@ -1,4 +1,4 @@
-"""The row writer: what it leaves on the server, and how it waits."""
+"""The row writer: the items that it leaves on the server, and how it waits."""
 
 import pathlib
 import threading
@@ -11,7 +11,7 @@ from actors import row_writer
 from actors.row_writer import RowWriter
 from configs import LearnerConfig, ReplayConfig, RunConfig, Stopped, TableSpec, UserError
 from replay_server.contract.connection import Connection
-from tests.serving import CODEC, adding, make_config, run_episode, serving, size_of
+from tests.serving import CODEC, adding, make_config, run_episode, serving, size_of, take_all, wait_for
 
 CONFIG = make_config({"goal": 4}, [("goal", 3)], capacity=8)
 
@@ -21,13 +21,8 @@ def _row(value: float) -> np.ndarray:
 
 
 def _contents(connection: Connection, table: str) -> list[tuple[float, tuple[int, ...], list[float]]]:
-  """Priority, shape and values of every item, from the oldest to the newest."""
-  items = []
-  for _ in range(size_of(connection, table)):
-    key, _, _, priority, (row,) = connection.open_sampler(table, samples=1, in_flight=1).next()
-    connection.client.mutate_priorities(table, deletes=[key])
-    items.append((priority, row.shape, row.tolist()))
-  return items
+  """Priority, shape and values of every item, from the oldest to the newest; takes them out."""
+  return [(priority, row.shape, row.tolist()) for priority, row in take_all(connection, table)]
 
 
 def test_it_leaves_the_same_tables_behind_as_reverbs_own_writer(tmp_path: pathlib.Path) -> None:
@@ -55,7 +50,7 @@ def test_it_leaves_the_same_tables_behind_as_reverbs_own_writer(tmp_path: pathli
 
 
 @pytest.mark.parametrize("priority", [float("nan"), -1.0, 1.1e9, float("inf"), float("-inf")])
-def test_a_priority_that_would_silence_the_table_is_refused(tmp_path: pathlib.Path, priority: float) -> None:
+def test_a_priority_that_would_make_the_table_unusable_is_refused(tmp_path: pathlib.Path, priority: float) -> None:
   with serving(CONFIG, tmp_path, inline=True) as server:
     writer = RowWriter(server.connection, 5, threading.Event())
     reference = writer.append(_row(1))
@@ -83,7 +78,7 @@ def test_a_reference_that_is_too_old_is_refused_and_the_writer_goes_on(tmp_path:
 def test_items_are_sent_many_at_a_time_and_none_waits_for_long(
   tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-  monkeypatch.setattr(row_writer, "_BURST_SECONDS", 0.5)  # Long enough for a slow machine to make three items in.
+  monkeypatch.setattr(row_writer, "BURST_SECONDS", 0.5)  # Long enough for a slow machine to make three items.
   config = make_config({"goal": 4}, [("goal", 3)], capacity=1_000)
   with serving(config, tmp_path, inline=True) as server:
     writer = RowWriter(server.connection, 5, threading.Event())
@@ -92,25 +87,19 @@ def test_items_are_sent_many_at_a_time_and_none_waits_for_long(
       for t in range(items):
         writer.create_item("default", writer.append(_row(t)))
 
-    def arrived(size: int) -> bool:
-      deadline = time.monotonic() + 10
-      while size_of(server.connection, "default") < size and time.monotonic() < deadline:
-        time.sleep(0.01)
-      return size_of(server.connection, "default") == size
-
     write(3)
-    time.sleep(0.6)
-    # Nothing is sent behind the caller's back, but the next item takes the late ones along.
+    time.sleep(0.6)  # The situation: no further item comes until these are late.
+    # Nothing is sent without a call, but the next item is sent together with the late ones.
     assert size_of(server.connection, "default") == 0
     write(1)
-    assert arrived(4)
+    wait_for(lambda: size_of(server.connection, "default") == 4)
     write(128)
-    assert arrived(132)
+    wait_for(lambda: size_of(server.connection, "default") == 132)
     writer.close()
 
 
 def _held_back() -> RunConfig:
-  """A run whose server takes a handful of rows until something is sampled."""
+  """A run whose server takes only a few rows until something is sampled."""
   return RunConfig(
     replay=ReplayConfig(
       default=TableSpec("default", 1.0, 100),
@@ -146,8 +135,7 @@ def test_a_wait_ends_when_the_learner_samples_and_nothing_is_lost(tmp_path: path
       writer.create_item("default", writer.append(_row(t)))
 
     def learn() -> None:
-      while not waits:
-        time.sleep(0.01)
+      wait_for(lambda: waits)
       list(server.connection.client.sample("default", 12))
 
     learner = threading.Thread(target=learn)
@@ -159,7 +147,7 @@ def test_a_wait_ends_when_the_learner_samples_and_nothing_is_lost(tmp_path: path
     writer.close()
 
 
-def test_a_long_history_makes_reverb_warn_of_nothing(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_long_history_causes_no_warning_of_reverb(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
   with serving(make_config({"goal": 500}, [("goal", 200)]), tmp_path, inline=True) as server:
     with adding(server) as (adder, _):
       run_episode(adder, 260, {240: 1})

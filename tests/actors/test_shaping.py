@@ -1,4 +1,4 @@
-"""Shaped rewards go to the learner, and to nobody else: rows, summaries and evaluations through a real server."""
+"""Only the learner sees shaped rewards: rows, summaries and evaluations through a real server."""
 
 import dataclasses
 import pathlib
@@ -12,10 +12,10 @@ from actors.worker import RolloutWorker
 from configs import RunConfig, UserError
 from environments import make_event_environment
 from replay_server.contract import layout
-from replay_server.contract.messages import EpisodeSummary, EvaluationSummary, decode
+from replay_server.contract.messages import EpisodeSummary, EvaluationSummary
 from replay_server.contract.policy import PolicyPublisher
 from tests.actors.running import CODEC, SPEC, TIME_LIMIT, make_run, snapshot, with_goal
-from tests.serving import drain, serving
+from tests.serving import drain, read_messages, serving
 
 POTENTIAL = """
 CALLS = []
@@ -52,7 +52,7 @@ def shaped_run(potential: str = "nearness", n_step: int = 1, time_limit: int = T
 
 @pytest.mark.parametrize("n_step", [1, 4])
 def test_rows_hold_shaped_returns_that_telescope_and_summaries_plain_ones(tmp_path: pathlib.Path, n_step: int) -> None:
-  config = shaped_run(n_step=n_step, time_limit=50)  # Some random episodes reach the goal in so many steps.
+  config = shaped_run(n_step=n_step, time_limit=50)  # Long enough for some random episodes to reach the goal.
   gamma = config.learner.discount
   with serving(config, tmp_path, SPEC, inline=True) as server:
     worker = RolloutWorker(server.connection, server.manifest, "actor_0", index=0, seed=3, stop=threading.Event())
@@ -61,8 +61,7 @@ def test_rows_hold_shaped_returns_that_telescope_and_summaries_plain_ones(tmp_pa
     worker.flush()
     worker.close()
     rows = drain(server.connection, "default", CODEC)
-    items = server.connection.read_many(layout.EPISODES, 1_000, "test")
-  summaries = [decode(columns[0], EpisodeSummary) for columns in items]
+    summaries = read_messages(server.connection, layout.EPISODES, EpisodeSummary)
 
   def phi(observation: np.ndarray) -> float:
     return 10 * float(observation[0]) - 3 * float(observation[1])
@@ -85,8 +84,8 @@ def test_rows_hold_shaped_returns_that_telescope_and_summaries_plain_ones(tmp_pa
   assert {bool(summary.events) for summary in summaries} == {False, True}
 
 
-def test_an_evaluator_never_asks_for_the_potential(tmp_path: pathlib.Path) -> None:
-  import user_map  # type: ignore[import-not-found]
+def test_an_evaluator_never_calls_the_potential(tmp_path: pathlib.Path) -> None:
+  import user_map  # type: ignore[import-not-found]  # The fixture writes it.
 
   means = []
   for config in (shaped_run(), dataclasses.replace(shaped_run(), environment=make_run().environment)):
@@ -95,8 +94,8 @@ def test_an_evaluator_never_asks_for_the_potential(tmp_path: pathlib.Path) -> No
       user_map.CALLS.clear()
       assert Evaluator(server.connection, server.manifest, 0, threading.Event()).step()
       assert user_map.CALLS == []
-      (columns,) = server.connection.read_many(layout.EPISODES, 100, "test")
-      means.append(decode(columns[0], EvaluationSummary).mean_return)
+      (summary,) = read_messages(server.connection, layout.EPISODES, EvaluationSummary)
+      means.append(summary.mean_return)
   assert means[0] == means[1]
 
 

@@ -15,11 +15,11 @@ from actors.worker import RolloutWorker
 from configs import EventSpec, RunConfig, Stopped, UserError
 from networks import make_acting_q_network
 from replay_server.contract import layout
-from replay_server.contract.messages import EpisodeSummary, decode
+from replay_server.contract.messages import EpisodeSummary
 from replay_server.contract.policy import PolicyPublisher
 from replay_server.process.server import ReplayServer
 from tests.actors.running import CODEC, SPEC, TIME_LIMIT, make_run, snapshot, with_goal
-from tests.serving import drain, drain_priorities, serving
+from tests.serving import drain, drain_priorities, read_messages, serving
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def _episodes(rows: list[dict[str, np.ndarray]]) -> Iterator[list[dict[str, np.n
 
 
 def _summaries(server: ReplayServer) -> list[EpisodeSummary]:
-  return [decode(columns[0], EpisodeSummary) for columns in server.connection.read_many(layout.EPISODES, 100, "test")]
+  return read_messages(server.connection, layout.EPISODES, EpisodeSummary)
 
 
 def _run(server: ReplayServer, config: RunConfig, stop: threading.Event, steps: int) -> RolloutWorker:
@@ -75,7 +75,9 @@ def test_every_environment_of_a_worker_writes_whole_episodes_of_its_own(
   assert sum(summary.length for summary in summaries) <= len(rows)
 
 
-def test_a_summary_tells_return_length_and_events_of_its_episode(tmp_path: pathlib.Path, stop: threading.Event) -> None:
+def test_a_summary_has_the_return_length_and_events_of_its_episode(
+  tmp_path: pathlib.Path, stop: threading.Event
+) -> None:
   config = with_goal(make_run(random_steps=100_000))
   with serving(config, tmp_path, SPEC, inline=True) as server:
     _run(server, config, stop, 40 * TIME_LIMIT)
@@ -113,17 +115,17 @@ def test_new_items_have_the_largest_priorities_that_came_with_the_policy(
     assert len(ended) > first
 
 
-def test_a_worker_warms_up_at_random_and_then_wants_a_policy(
+def test_a_worker_warms_up_with_random_actions_and_then_needs_a_policy(
   tmp_path: pathlib.Path, stop: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-  monkeypatch.setattr(worker_module, "_POLICY_POLL_SECONDS", 0.02)
+  monkeypatch.setattr(worker_module, "POLICY_POLL_SECONDS", 0.02)
   config = make_run(random_steps=30, weights_timeout_seconds=0.2)
   with serving(config, tmp_path, SPEC, inline=True) as server:
     worker = _worker(server, stop)
     with pytest.raises(UserError, match="No learner has published a policy"):
       worker.run()
     rows = drain(server.connection, "default", CODEC)
-  # The warm-up ended within an episode, which was played to its end.
+  # The warm-up ended within an episode, which still ran to its end.
   assert 30 <= len(rows) <= 30 + TIME_LIMIT
   assert rows[-1]["terminated"] or rows[-1]["truncated"]
   assert {int(row["policy_version"]) for row in rows} == {0}
@@ -148,7 +150,7 @@ def test_the_environments_of_a_worker_share_the_random_steps(
     PolicyPublisher(server.connection).publish(snapshot(1))
     _run(server, config, stop, 5 * TIME_LIMIT)
     assert len(drawn) == 31
-    # A worker that joins later, or anew, finds them taken.
+    # A worker that joins later, or again, takes no more of them.
     _run(server, config, stop, TIME_LIMIT)
   assert len(drawn) == 31
   assert len(set(map(id, drawn))) == environments
@@ -191,7 +193,7 @@ def test_weights_are_fetched_at_the_start_of_an_episode_and_kept_through_it(
   assert len({behaviour.policy for behaviour in worker.behaviours}) == len(acting)
 
 
-def test_weights_are_fetched_in_mid_episode_where_the_config_asks_for_it(
+def test_weights_are_fetched_within_an_episode_if_the_config_says_so(
   tmp_path: pathlib.Path, stop: threading.Event
 ) -> None:
   config = make_run(policy_period_steps=5, epsilon=0.0)

@@ -11,12 +11,11 @@ import pytest
 import tensorflow as tf
 from acme import specs
 
-from actors.row_writer import RowWriter
 from configs import RunConfig, load_config, override
 from replay_server.process.keeper import Keeper
 from replay_server.process.server import ReplayServer
 from tests.launch.processes import START_SECONDS, TERMINATE, cli, wait_for
-from tests.serving import serving
+from tests.serving import fill, serving
 
 _SPEC = specs.EnvironmentSpec(
   observations=specs.BoundedArray((17,), np.float32, -np.inf, np.inf, "observation"),
@@ -88,18 +87,12 @@ def _served(config: RunConfig, folder: pathlib.Path) -> Iterator[ReplayServer]:
 def _fill(server: ReplayServer, count: int) -> None:
   """Puts `count` random rows into the default table."""
   rng, codec = np.random.default_rng(0), server.manifest.codec
-  packer, writer = codec.packer(), RowWriter(server.connection, 1, threading.Event())
-  for step in range(count):
-    values = {
-      field.name: rng.uniform(-1, 1, field.shape).astype(field.dtype)
-      if field.dtype == "float32"
-      else np.zeros(field.shape, field.dtype)
-      for field in codec.fields
-    }
-    row = packer.pack({**values, "discount": 1.0, "steps": 1, "step": step})
-    writer.create_item(server.manifest.config.replay.default.name, writer.append(row))
-  writer.flush()
-  writer.close()
+  floats = [field for field in codec.fields if field.dtype == "float32" and field.name != "discount"]
+  rows = (
+    {"step": step, **{field.name: rng.uniform(-1, 1, field.shape).astype(np.float32) for field in floats}}
+    for step in range(count)
+  )
+  fill(server.connection, codec, server.manifest.config.replay.default.name, rows)
 
 
 def test_a_learner_learns_and_its_policy_is_exported_without_the_world(

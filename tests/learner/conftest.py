@@ -1,23 +1,23 @@
 """A real replay server with tables that tests fill as they like."""
 
+import contextlib
 import dataclasses
+import itertools
 import pathlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 from acme import specs
 
-from actors.row_writer import RowWriter
-from configs import EventSpec, LearnerConfig, NetworkConfig, ReplayConfig, RunConfig, TableSpec
+from configs import LearnerConfig, NetworkConfig, RunConfig, TableSpec
 from replay_server.contract.codec import RowCodec
 from replay_server.process.server import ReplayServer
+from tests.serving import config_of, fill, make_spec, serving
 
-_SCALAR = specs.Array((), np.float32)
-SPEC = specs.EnvironmentSpec(
-  specs.Array((2,), np.float32), specs.DiscreteArray(3, np.int32, "action"), _SCALAR, _SCALAR
-)
+SPEC = make_spec((2,))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Filled:
     config: of its run.
     codec: of its rows.
     spec: of the environment.
-    stop: for whoever waits for it.
-    directory: of its checkpoints.
+    stop: for the learner and its samplers; set when the test ends.
+    directory: that its checkpoints are in.
   """
 
   server: ReplayServer
@@ -49,31 +49,25 @@ class Filled:
       **values: of other fields, the same in every row.
     """
     episode = [spec.name for spec in self.config.replay.all_tables].index(table)
-    packer = self.codec.packer()
-    writer = RowWriter(self.server.connection, 1, threading.Event())
-    for step in steps:
-      row = {
+    rows = (
+      {
         "observation": np.array([step % 3, 1], np.float32),
         "next_observation": np.array([(step + 1) % 3, 1], np.float32),
         "action": step % 3,
         "reward": 0.5,
-        "discount": 1.0,
-        "steps": 1,
-        "terminated": False,
-        "truncated": False,
-        "events": 0,
         "episode": episode,
         "step": step,
         "policy_version": 1,
+        **values,
       }
-      writer.create_item(table, writer.append(packer.pack({**row, **values})))
-    writer.flush()
-    writer.close()
+      for step in steps
+    )
+    fill(self.server.connection, self.codec, table, rows)
 
 
 @pytest.fixture(name="spec")
 def _spec() -> specs.EnvironmentSpec:
-  """Two numbers to see and three actions."""
+  """Observations of two numbers, and three actions."""
   return SPEC
 
 
@@ -81,16 +75,8 @@ def _spec() -> specs.EnvironmentSpec:
 def _make_config() -> Callable[..., RunConfig]:
   """Makes a config of tables (the first is the default one) and learner fields."""
 
-  def make(tables: Sequence[TableSpec], replay: dict | None = None, **learner: object) -> RunConfig:
-    default, *others = tables
-    return RunConfig(
-      events=tuple(EventSpec(table.name, "environments.three_rooms:done", history=1) for table in others),
-      replay=ReplayConfig(
-        default=default, tables=tuple(others), **{"environment_steps_per_update": None, **(replay or {})}
-      ),
-      network=NetworkConfig(hidden_sizes=(8,)),
-      learner=LearnerConfig(**learner),  # type: ignore[arg-type]
-    )
+  def make(tables: Sequence[TableSpec], replay: dict | None = None, **learner: Any) -> RunConfig:
+    return config_of(tables, None, replay, network=NetworkConfig(hidden_sizes=(8,)), learner=LearnerConfig(**learner))
 
   return make
 
@@ -98,17 +84,15 @@ def _make_config() -> Callable[..., RunConfig]:
 @pytest.fixture(name="serve")
 def _serve(tmp_path: pathlib.Path) -> Iterator[Callable[[RunConfig], Filled]]:
   """Starts servers, which end with the test."""
-  started: list[Filled] = []
+  with contextlib.ExitStack() as stack:
+    started = itertools.count()
 
-  def serve(
-    config: RunConfig, run_id: str = "run", spec: specs.EnvironmentSpec = SPEC, directory: pathlib.Path | None = None
-  ) -> Filled:
-    directory = directory or tmp_path / f"replay_{len(started)}"
-    server = ReplayServer(config, spec, run_id, directory)
-    started.append(Filled(server, config, server.manifest.codec, spec, threading.Event(), directory))
-    return started[-1]
+    def serve(
+      config: RunConfig, run_id: str = "run", spec: specs.EnvironmentSpec = SPEC, directory: pathlib.Path | None = None
+    ) -> Filled:
+      directory = directory or tmp_path / f"replay_{next(started)}"
+      server, stop = stack.enter_context(serving(config, directory, spec, run_id)), threading.Event()
+      stack.callback(stop.set)  # Before its server ends.
+      return Filled(server, config, server.manifest.codec, spec, stop, directory)
 
-  yield serve
-  for filled in started:
-    filled.stop.set()
-    filled.server.stop()
+    yield serve

@@ -348,9 +348,12 @@ def test_a_mode_that_draws_ahead_and_one_that_does_not_draw_the_same_quotas(make
 
 
 def test_a_server_that_dies_while_it_draws_cannot_keep_it_from_stopping(tmp_path: pathlib.Path) -> None:
-  script = pathlib.Path(__file__).with_name("dying_server.py")
   ended = subprocess.run(
-    [sys.executable, str(script), str(tmp_path)], capture_output=True, text=True, timeout=240, check=False
+    [sys.executable, "-m", "tests.learner.sources.dying_server", str(tmp_path)],
+    capture_output=True,
+    text=True,
+    timeout=240,
+    check=False,
   )
   assert ended.returncode == 0, ended.stdout + ended.stderr
   assert ended.stdout.splitlines() == [

@@ -5,10 +5,8 @@ half of every batch. By hand: of the mixture .5 * .05 + .5 * 1 = .525 are the ev
 that uncorrected the event seems to have the probability .525 / .55 = .955, where its true one is .5.
 """
 
-import contextlib
 import pathlib
 import shutil
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,14 +15,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from actors.adder import EventTableAdder
-from actors.row_writer import RowWriter
 from configs import RunConfig, ServerLost, TableSpec, UserError, load_config, override
 from environments.timestep import EventTimeStep
 from learner.learner import Learner, make_learner
 from learner.weights import corrections
 from learner.weights.corrections import balance_weights, count_weights, priority_sum_weights
 from learner.weights.membership import Membership
+from tests.serving import adding
 
 TABLES = [TableSpec("default", 0.5), TableSpec("goal", 0.5)]
 EPISODES, LENGTH = 200, 10
@@ -67,12 +64,7 @@ def test_balance_leaves_out_tables_that_are_not_ready() -> None:
 
 def _collect(filled: Any, episodes: int = EPISODES, writer_id: int = 1) -> None:
   """Every second episode's first step has the event and the reward 1."""
-  stop = threading.Event()
-  with contextlib.ExitStack() as stack:
-    writer, histories = (RowWriter(filled.server.connection, 2, stop) for _ in range(2))
-    stack.callback(writer.close)
-    stack.callback(histories.close)
-    adder = EventTableAdder(writer, filled.codec, filled.config, writer_id=writer_id, histories=histories)
+  with adding(filled.server, writer_id, report_histories=True) as (adder, _):
     for episode in range(episodes):
       adder.add_first(EventTimeStep(dm_env.StepType.FIRST, None, None, _observation(0)))
       for step in range(LENGTH):
@@ -81,7 +73,6 @@ def _collect(filled: Any, episodes: int = EPISODES, writer_id: int = 1) -> None:
         kind = dm_env.StepType.LAST if last else dm_env.StepType.MID
         timestep = EventTimeStep(kind, float(event), 0.0 if last else 1.0, _observation(step + 1), int(event), last)
         adder.add(np.asarray(0, np.int32), timestep)
-    histories.flush()
 
 
 def _observation(step: int) -> np.ndarray:

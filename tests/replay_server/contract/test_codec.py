@@ -1,4 +1,4 @@
-"""Rows in and out of their packed form, bit by bit."""
+"""Packing and unpacking rows, bit by bit."""
 
 import math
 from typing import Any
@@ -26,12 +26,12 @@ _FIELDS = st.lists(
 
 
 def _draw(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
-  """Values of which every bit is random, as far as the dtype lets them be."""
+  """Values whose bits are random, as far as the dtype allows."""
   kind = np.dtype(dtype)
   if dtype == "bool":
     return np.asarray(rng.integers(2, size=shape), bool)
   values = np.frombuffer(rng.bytes(math.prod(shape) * kind.itemsize), kind).reshape(shape)
-  # Subnormals are left out: TensorFlow's kernels may flush them, which is not the codec's to say.
+  # Subnormals are left out: TensorFlow's kernels may flush them to zero, whatever the codec does.
   good = np.isfinite(values) & (np.abs(values) >= np.finfo(kind).tiny) if kind.kind == "f" else True
   return np.where(good, values, np.asarray(1, kind))
 
@@ -68,7 +68,7 @@ def test_any_fields_come_back_bit_by_bit_from_numpy_and_from_a_graph(
 
 
 @pytest.mark.parametrize("value", [-1, 0x7FC00001, -(2**31), 2**31 - 1, 1])
-def test_integers_that_look_like_nan_or_infinity_are_no_fault_and_come_back(value: int) -> None:
+def test_integers_that_look_like_nan_or_infinity_are_accepted_and_come_back(value: int) -> None:
   codec = RowCodec.of({"many": (np.int32, (2,)), "long": (np.int64, ()), "one": (np.int32, ())})
   row = codec.packer().pack({"many": np.array([value, 0x7F800000], np.int32), "long": value << 32, "one": value})
   unpacked = codec.unpack(row)

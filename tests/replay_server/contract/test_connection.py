@@ -1,4 +1,4 @@
-"""Calls on a server that is there, that is not, and that dies."""
+"""Calls on a server that answers, on an address without one, and on a server that was killed."""
 
 import pathlib
 import threading
@@ -11,8 +11,7 @@ from configs import ServerLost, Stopped, UserError
 from replay_server.contract import layout
 from replay_server.contract.connection import Connection, ItemWriter
 from replay_server.contract.messages import decode_text, encode_text
-from tests.served import served
-from tests.serving import make_config, serving
+from tests.serving import make_config, server_process, serving
 
 
 @pytest.mark.parametrize("address", ["", "localhost", "localhost:", ":80", "host:port", "host:0", "host:65536", "h:-1"])
@@ -21,7 +20,7 @@ def test_a_bad_address_is_one_sentence(address: str) -> None:
     Connection(address)
 
 
-def test_where_no_server_is_the_wait_ends_with_a_sentence_in_time() -> None:
+def test_waiting_for_a_server_that_does_not_exist_ends_in_time_with_a_sentence() -> None:
   connection = Connection(f"localhost:{portpicker.pick_unused_port()}")
   began = time.monotonic()
   with pytest.raises(UserError, match="No replay server answers"):
@@ -33,21 +32,21 @@ def test_where_no_server_is_the_wait_ends_with_a_sentence_in_time() -> None:
     connection.wait_until_up(60, stop)
 
 
-def test_an_item_comes_back_as_it_was_written_and_the_latest_wins(tmp_path: pathlib.Path) -> None:
+def test_the_latest_item_of_a_table_of_size_1_comes_back_as_it_was_written(tmp_path: pathlib.Path) -> None:
   with serving(make_config(), tmp_path, inline=True) as server:
     connection = Connection(server.address)
     connection.wait_until_up(5)
     writer = connection.writer()
     for text in ("one", "zwei äöü"):
       writer.write(layout.STATUS, [encode_text(text)])
-    for _ in range(2):  # Reading does not take it away.
+    for _ in range(2):  # Reading does not remove it.
       columns = connection.read(layout.STATUS, "test")
       assert columns is not None
       assert decode_text(columns[0]) == "zwei äöü"
     connection.close()
 
 
-def test_an_empty_table_reads_as_none_and_a_table_that_is_not_there_is_one_sentence(tmp_path: pathlib.Path) -> None:
+def test_an_empty_table_reads_as_none_and_a_missing_table_is_one_sentence(tmp_path: pathlib.Path) -> None:
   with serving(make_config(), tmp_path, inline=True) as server:
     assert server.connection.read(layout.POLICY, "test") is None
     assert server.connection.read_many(layout.HEARTBEATS, 5, "test") == []
@@ -64,7 +63,7 @@ def test_messages_are_read_once_in_their_order(tmp_path: pathlib.Path) -> None:
     assert [[decode_text(columns[0]) for columns in part] for part in parts] == [list("0123"), list("456"), []]
 
 
-def test_a_call_that_fails_raises_what_it_raised_and_calls_at_once_leave_no_threads_behind(
+def test_a_call_raises_its_functions_error_and_concurrent_calls_leave_no_threads_behind(
   tmp_path: pathlib.Path,
 ) -> None:
   connection = Connection("localhost:1")
@@ -84,7 +83,7 @@ def test_a_call_that_fails_raises_what_it_raised_and_calls_at_once_leave_no_thre
 def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Connection, ItemWriter]:
   """A connection and a writer, used before, to a server that was killed."""
   folder = tmp_path_factory.mktemp("killed")
-  with served(folder) as (address, kill):
+  with server_process(folder) as (address, kill):
     connection = Connection(address)
     writer = connection.writer()
     writer.write(layout.STATUS, [encode_text("alive")])
@@ -100,7 +99,7 @@ def test_the_info_of_a_killed_server_fails_fast(killed: tuple[Connection, ItemWr
   assert time.monotonic() - began < 5
 
 
-def test_a_call_that_hangs_on_a_killed_server_is_given_up_and_the_next_one_is_not_held_up(
+def test_a_call_that_hangs_on_a_killed_server_is_abandoned_and_does_not_delay_the_next(
   killed: tuple[Connection, ItemWriter],
 ) -> None:
   connection, _ = killed
@@ -111,7 +110,7 @@ def test_a_call_that_hangs_on_a_killed_server_is_given_up_and_the_next_one_is_no
   assert time.monotonic() - began < 5
 
 
-def test_a_write_to_a_killed_server_is_given_up(killed: tuple[Connection, ItemWriter]) -> None:
+def test_a_write_to_a_killed_server_is_abandoned(killed: tuple[Connection, ItemWriter]) -> None:
   began = time.monotonic()
   with pytest.raises(ServerLost, match="did not confirm an item for table 'status'"):
     killed[1].write(layout.STATUS, [encode_text("dead")], 0.5)

@@ -1,4 +1,4 @@
-"""docs/contract.md names what the code has, and nothing else."""
+"""docs/contract.md lists exactly what the code has."""
 
 import dataclasses
 import pathlib
@@ -26,38 +26,38 @@ def _rows(title: str) -> dict[str, list[str]]:
   return {cells[0].strip().strip("`"): [cell.strip() for cell in cells[1:]] for cells in rows[2:]}
 
 
-def test_every_field_of_a_row_is_told_with_its_dtype_and_shape() -> None:
-  told = _rows("A row")
+def test_every_field_of_a_row_is_listed_with_its_dtype_and_shape() -> None:
+  listed = _rows("A row")
   fields = {field.name: field for field in make_row_codec(make_spec((3,))).fields}
-  assert set(told) == set(fields)
-  for name, (dtype, shape, _) in told.items():
+  assert set(listed) == set(fields)
+  for name, (dtype, shape, _) in listed.items():
     assert dtype in (fields[name].dtype, "the spec's")
     assert shape in (str(fields[name].shape), "the spec's")
 
 
-def test_every_table_is_told_with_its_size() -> None:
-  told = _rows("Tables")
+def test_every_table_is_listed_with_its_size() -> None:
+  listed = _rows("Tables")
   config = make_config({"goal": 10}, [("goal", 5)])
   info = {table.info.name: table.info for table in make_tables(config, CODEC, limit_samples=False)}
-  assert {name.removesuffix("` (any name)") for name in told} == set(info) - {"goal"} | {"event tables"}
-  own = {name: cells for name, cells in told.items() if name in info}
+  assert {name.removesuffix("` (any name)") for name in listed} == set(info) - {"goal"} | {"event tables"}
+  own = {name: cells for name, cells in listed.items() if name in info}
   assert set(own) == {*RESERVED_TABLES}
   for name, (_, size, selector, *_) in own.items():
     assert int(size.replace(" ", "")) == info[name].max_size
     assert ("each item read once" in selector) == (info[name].max_times_sampled == 1)
 
 
-def test_the_policys_columns_are_told_in_their_order() -> None:
+def test_the_policys_columns_are_listed_in_their_order() -> None:
   assert list(_rows("Policy columns")) == sorted(POLICY_COLUMNS)
 
 
 @pytest.mark.parametrize("message", [Heartbeat, EpisodeSummary, EvaluationSummary])
-def test_every_message_is_told_with_its_fields(message: type) -> None:
-  told = _rows("Messages")
-  names = re.findall(r"`(\w+)`", told[message.__name__][1])
+def test_every_message_is_listed_with_its_fields(message: type) -> None:
+  listed = _rows("Messages")
+  names = re.findall(r"`(\w+)`", listed[message.__name__][1])
   assert {field.name for field in dataclasses.fields(message)} <= set(names)
 
 
-def test_the_manifest_and_the_layout_version_are_told() -> None:
+def test_the_manifest_and_the_layout_version_are_given() -> None:
   assert set(_rows("Manifest")) == {field.name for field in dataclasses.fields(Manifest)}
   assert f"The layout version is {LAYOUT_VERSION} " in _section("Layout version")

@@ -1,11 +1,11 @@
-"""The contract's numpy half is for processes that have neither TensorFlow nor Reverb in them."""
+"""The contract's numpy half is for processes that load neither TensorFlow nor Reverb."""
 
 import subprocess
 import sys
 
 import pytest
 
-# As the import-linter contract of the same name in pyproject.toml.
+# The same modules as in the import-linter contract "numpy-half" in pyproject.toml.
 _NUMPY_HALF = ("codec", "layout", "manifest", "messages", "spec", "status")
 
 

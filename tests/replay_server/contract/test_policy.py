@@ -10,7 +10,7 @@ from configs import UserError
 from replay_server.contract import layout
 from replay_server.contract.connection import Connection
 from replay_server.contract.policy import PolicyPublisher, PolicySnapshot, PolicySource, load_snapshot, save_snapshot
-from tests.serving import SPEC, adding, make_config, run_episode, serving, size_of
+from tests.serving import SPEC, adding, make_config, run_episode, sampled_from, serving, size_of
 
 CONFIG = make_config()
 
@@ -49,18 +49,13 @@ def test_weights_are_sent_again_only_when_there_are_new_ones(tmp_path: pathlib.P
     publisher.publish(_snapshot(1))
     first = source.fetch()
     assert all(source.fetch() is first for _ in range(5))
-
-    def sampled() -> int:
-      count: int = server.connection.info()[layout.POLICY].rate_limiter_info.sample_stats.completed
-      return count
-
-    assert sampled() == 1
+    assert sampled_from(server.connection, layout.POLICY) == 1
     publisher.publish(_snapshot(2))
     assert source.fetch() is not first
-    assert sampled() == 2
+    assert sampled_from(server.connection, layout.POLICY) == 2
 
 
-def test_a_fetch_tells_the_environment_steps_of_the_run(tmp_path: pathlib.Path) -> None:
+def test_a_fetch_updates_the_environment_steps_of_the_run(tmp_path: pathlib.Path) -> None:
   with serving(CONFIG, tmp_path, inline=True) as server:
     source = PolicySource(server.connection, "default")
     with adding(server) as (adder, _):
@@ -91,7 +86,7 @@ def test_a_saved_policy_is_loaded_with_the_config_and_the_spec_that_it_needs(tmp
   assert [file.name for file in path.parent.iterdir()] == ["best.npz"]
 
 
-def test_a_file_from_before_the_specs_were_kept_is_read(tmp_path: pathlib.Path) -> None:
+def test_a_file_of_an_earlier_release_without_a_spec_is_read(tmp_path: pathlib.Path) -> None:
   path = tmp_path / "policy.npz"
   save_snapshot(path, _snapshot(1), CONFIG, SPEC)
   with np.load(path) as data:

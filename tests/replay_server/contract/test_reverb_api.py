@@ -10,7 +10,7 @@ from configs import override
 from tests.serving import CODEC, adding, make_config, run_episode, serving
 
 
-def test_a_sampler_tells_items_with_their_table_and_ends_after_its_samples(tmp_path: pathlib.Path) -> None:
+def test_a_sampler_returns_items_with_their_tables_size_and_ends_after_its_samples(tmp_path: pathlib.Path) -> None:
   with serving(make_config(), tmp_path, inline=True) as server:
     with adding(server) as (adder, _):
       adder.set_priorities((2.5,))
@@ -19,13 +19,13 @@ def test_a_sampler_tells_items_with_their_table_and_ends_after_its_samples(tmp_p
     first, second = sampler.next(), sampler.next()
     assert (first.probability, first.table_size, first.priority) == (1.0, 4, 2.5)
     assert CODEC.unpack(first.columns[0])["step"] == 0
-    assert second.key == first.key  # From the oldest on, which is still there.
+    assert second.key == first.key  # A fifo table gives its oldest item, which is still there.
     with pytest.raises(RuntimeError, match="already returned"):
       sampler.next()
     sampler.close()
 
 
-def test_a_sampler_that_is_closed_waits_no_more(tmp_path: pathlib.Path) -> None:
+def test_closing_a_sampler_ends_its_wait(tmp_path: pathlib.Path) -> None:
   with serving(make_config(), tmp_path, inline=True) as server:
     sampler = server.connection.open_sampler("default", samples=1, in_flight=1)
     threading.Timer(0.3, sampler.close).start()
@@ -34,7 +34,9 @@ def test_a_sampler_that_is_closed_waits_no_more(tmp_path: pathlib.Path) -> None:
     sampler.close()
 
 
-def test_a_flush_tells_what_the_server_refused_from_what_it_has_not_confirmed_yet(tmp_path: pathlib.Path) -> None:
+def test_a_flush_tells_items_that_the_server_refused_from_those_that_it_has_not_confirmed_yet(
+  tmp_path: pathlib.Path,
+) -> None:
   limited = override(make_config(), {"replay.environment_steps_per_update": "1", "replay.insert_tolerance_steps": "1"})
   row = np.zeros(CODEC.width, np.float32)
   with serving(override(limited, {"learner.batch_size": "1", "learner.updates_per_block": "1"}), tmp_path) as server:

@@ -1,4 +1,4 @@
-"""Specs as JSON and back."""
+"""Specs to JSON and back."""
 
 import json
 from typing import Any
@@ -48,7 +48,7 @@ def _arrays(draw: Any) -> specs.Array:
   dtype, shape = np.dtype(draw(st.sampled_from(_DTYPES))), draw(_SHAPES)
   if kind == "array":
     return specs.Array(shape, dtype, name)
-  # A bound may be one number for all.
+  # A bound may be one number for the whole array.
   low, high = (_bounds(draw, dtype, draw(st.sampled_from([shape, ()]))) for _ in range(2))
   return specs.BoundedArray(shape, dtype, np.minimum(low, high), np.maximum(low, high), name)
 

@@ -1,4 +1,4 @@
-"""What tables will take, and runs that do not fit."""
+"""The memory that tables will take, and runs that do not fit."""
 
 import pathlib
 
@@ -20,7 +20,7 @@ def test_the_estimate_grows_with_every_tables_capacity_and_with_the_row() -> Non
   assert more == 200 * 2 * 1_000 * 4  # Observation and next observation.
 
 
-def test_a_run_that_fits_is_told_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_fits_gets_a_sentence_with_the_memory_that_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
   monkeypatch.setattr(memory, "available_bytes", lambda: 10**9)
   config = make_config(capacity=1_000)
   needed = memory.format_bytes(memory.estimate_bytes(config, CODEC))
@@ -29,7 +29,7 @@ def test_a_run_that_fits_is_told_what_it_takes(monkeypatch: pytest.MonkeyPatch) 
   assert "1 GB are free" in sentence
 
 
-def test_a_run_that_cannot_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
   config = make_config(capacity=1_000)
   needed = memory.estimate_bytes(config, CODEC)
   monkeypatch.setattr(memory, "available_bytes", lambda: needed)
@@ -39,11 +39,9 @@ def test_a_run_that_cannot_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     memory.check_memory(config, CODEC)
 
 
-def test_a_containers_limit_counts_and_no_limit_does_not(
-  tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_containers_limit_counts_if_it_has_one(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
   limit = tmp_path / "memory.max"
-  monkeypatch.setattr(memory, "_CGROUP_LIMITS", (str(tmp_path / "missing"), str(limit)))
+  monkeypatch.setattr(memory, "CGROUP_LIMITS", (str(tmp_path / "missing"), str(limit)))
   limit.write_text("max\n")
   machine = memory.available_bytes()
   assert machine > 12_345
@@ -64,5 +62,5 @@ def test_a_containers_limit_counts_and_no_limit_does_not(
     (2 * 10**12, "2 TB"),
   ],
 )
-def test_bytes_are_written_for_people(count: int, text: str) -> None:
+def test_bytes_are_written_in_a_readable_unit(count: int, text: str) -> None:
   assert memory.format_bytes(count) == text

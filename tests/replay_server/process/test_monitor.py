@@ -1,7 +1,8 @@
-"""The server's bookkeeping, with a clock of the test's."""
+"""The server's bookkeeping, under a clock that the test sets."""
 
 import dataclasses
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -25,12 +26,12 @@ def clock() -> _Clock:
   return _Clock()
 
 
-def _config(**evaluator: object) -> RunConfig:
+def _config(**evaluator: Any) -> RunConfig:
   config = make_config({"goal": 50}, [("goal", 5)], capacity=100)
   return dataclasses.replace(
     config,
     environment_steps=1_000,
-    evaluator=EvaluatorConfig(**{"solved_return": 1.0, "solved_evaluations": 3, **evaluator}),  # type: ignore[arg-type]
+    evaluator=EvaluatorConfig(**{"solved_return": 1.0, "solved_evaluations": 3, **evaluator}),
   )
 
 
@@ -58,7 +59,7 @@ def _beat(name: str = "actor_0", role: str = "actor", ended: bool = False, **met
   return Heartbeat(name, role, "box", 7, "ended" if ended else "running", ended, metrics)
 
 
-def test_a_run_with_a_goal_that_need_not_end_it_goes_on_to_its_budget(clock: _Clock) -> None:
+def test_a_run_whose_goal_does_not_end_it_goes_on_to_its_budget(clock: _Clock) -> None:
   monitor = Monitor(_config(solved_evaluations=0), "run", clock=clock)
   assert monitor.status(_tables(10)).phase == "running"
   monitor.count([_evaluation(version) for version in range(1, 9)], environment_steps=20)
@@ -73,7 +74,7 @@ def test_a_run_is_solved_by_enough_solved_evaluations_in_a_row(clock: _Clock) ->
   status = monitor.status(_tables())
   assert (status.phase, status.solved_streak, status.solved_evaluations) == ("running", 2, 3)
   assert not status.finished
-  # What comes in afterwards, at once or later, does not change how the run ended.
+  # Evaluations that arrive afterwards, at once or later, do not change how the run ended.
   monitor.count([_evaluation(6), _evaluation(7, solved=False)], 20)
   status = monitor.status(_tables())
   assert (status.phase, status.solved_streak, status.finished) == ("solved", 3, True)
@@ -83,7 +84,7 @@ def test_a_run_is_solved_by_enough_solved_evaluations_in_a_row(clock: _Clock) ->
   assert (status.phase, status.evaluations[-1].policy_version) == ("solved", 6)
 
 
-def test_only_different_policy_versions_count(clock: _Clock) -> None:
+def test_a_policy_version_counts_once(clock: _Clock) -> None:
   monitor = Monitor(_config(), "id", clock=clock)
   monitor.count([_evaluation(1)] * 5 + [_evaluation(2)], 10)
   status = monitor.status(_tables())
@@ -98,7 +99,7 @@ def test_without_a_goal_evaluations_do_not_end_a_run(clock: _Clock) -> None:
   assert (status.phase, status.solved_evaluations) == ("running", 0)
 
 
-def test_a_run_is_exhausted_at_its_budget_and_stopping_when_told(clock: _Clock) -> None:
+def test_a_run_is_exhausted_at_its_budget_and_stopping_when_asked(clock: _Clock) -> None:
   monitor = Monitor(_config(), "id", clock=clock)
   assert monitor.status(_tables(999)).phase == "running"
   assert monitor.status(_tables(1_000)).phase == "exhausted"
@@ -107,7 +108,7 @@ def test_a_run_is_exhausted_at_its_budget_and_stopping_when_told(clock: _Clock) 
   assert monitor.status(_tables(1_000)).phase == "stopping"
 
 
-def test_an_evaluation_is_stamped_with_when_it_came(clock: _Clock) -> None:
+def test_an_evaluation_is_stamped_with_its_arrival(clock: _Clock) -> None:
   monitor = Monitor(_config(), "id", clock=clock)
   clock.now += 12.5
   monitor.count([_evaluation(3)], 450)
@@ -132,7 +133,7 @@ def test_a_silent_role_is_dead_then_forgotten_and_not_waited_for(clock: _Clock) 
   assert [role.name for role in monitor.status(_tables()).roles] == ["actor_1"]
 
 
-def test_a_role_that_said_good_bye_is_not_waited_for_and_leaves_the_list(clock: _Clock) -> None:
+def test_a_role_that_has_ended_is_not_waited_for_and_leaves_the_list(clock: _Clock) -> None:
   monitor = Monitor(_config(), "id", clock=clock)
   monitor.hear([_beat("learner", "learner"), _beat("learner", "learner", ended=True)])
   assert monitor.roles_left() == []
@@ -172,7 +173,7 @@ def test_episodes_are_counted_and_the_last_hundred_averaged(clock: _Clock) -> No
   assert (status.episodes, status.train_return, status.train_length) == (150, 49.5, 20)
 
 
-def test_the_tables_are_told_in_layout_order(clock: _Clock) -> None:
+def test_a_status_lists_the_tables_in_layout_order(clock: _Clock) -> None:
   status = Monitor(_config(), "id", clock=clock).status(_tables(250))
   assert [(table.name, table.size, table.capacity, table.inserted) for table in status.tables] == [
     ("default", 100, 100, 250),
@@ -190,7 +191,7 @@ def _ended(clock: _Clock) -> RunStatus:
   return monitor.status(_tables(300))
 
 
-def test_a_resumed_run_goes_on_with_its_counts(clock: _Clock) -> None:
+def test_a_resumed_run_continues_its_counts(clock: _Clock) -> None:
   before = _ended(clock)
   clock.now = 5.0  # Another process, another clock.
   monitor = Monitor(_config(), "id", resumed=parse_status(status_json(before)), clock=clock)

@@ -1,4 +1,4 @@
-"""What the recorder leaves in a run directory."""
+"""The files that the recorder writes into a run directory."""
 
 import csv
 import math
@@ -167,7 +167,7 @@ def test_a_row_can_be_read_before_the_recorder_is_closed(tmp_path: pathlib.Path)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_what_is_not_finite_is_empty_in_the_csv_and_missing_in_tensorboard(
+def test_a_value_that_is_not_finite_is_empty_in_the_csv_and_missing_in_tensorboard(
   tmp_path: pathlib.Path, value: float
 ) -> None:
   _record(tmp_path, _status(learner={"loss": value, "mean_q": 1.5}, evaluations=(_evaluation(1, value),)))
@@ -205,7 +205,7 @@ def test_tensorboard_has_the_tags_of_stable_baselines_at_environment_steps(tmp_p
   }
 
 
-def test_a_run_resumed_at_an_older_checkpoint_takes_its_later_points_back_in_tensorboard(
+def test_a_run_resumed_at_an_older_checkpoint_hides_its_later_points_in_tensorboard(
   tmp_path: pathlib.Path,
 ) -> None:
   _record(tmp_path, *(_status(steps) for steps in (100, 200, 300, 400)))
@@ -227,8 +227,8 @@ def test_reading_metrics_does_not_load_tensorflow() -> None:
   assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.parametrize(("log", "steps"), [("_CsvLog", [100, 300]), ("_BoardLog", [100, 200, 300])])
-def test_a_record_that_could_not_be_written_goes_on_where_the_files_end(
+@pytest.mark.parametrize(("log", "steps"), [("CsvLog", [100, 300]), ("BoardLog", [100, 200, 300])])
+def test_after_a_record_that_could_not_be_written_the_next_one_appends_to_the_files(
   tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, log: str, steps: list[int]
 ) -> None:
   def full(*_: object) -> None:

@@ -23,7 +23,6 @@ from replay_server.contract.policy import PolicyPublisher, PolicySnapshot, Polic
 from replay_server.contract.run import read_manifest, write_manifest
 from replay_server.process import tables
 from replay_server.process.server import CheckpointFailed, ReplayServer, check_port, has_checkpoint, tidy_checkpoints
-from tests.served import served
 from tests.serving import (
   CODEC,
   SPEC,
@@ -32,6 +31,7 @@ from tests.serving import (
   make_config,
   make_spec,
   run_episode,
+  server_process,
   serving,
   size_of,
   wait_for,
@@ -59,7 +59,7 @@ def test_a_port_that_does_not_exist_is_one_sentence(port: int) -> None:
     check_port(port)
 
 
-def test_a_server_of_its_own_port_is_reached_there(tmp_path: pathlib.Path) -> None:
+def test_a_server_can_be_reached_at_a_given_port(tmp_path: pathlib.Path) -> None:
   with serving(CONFIG, tmp_path / "first", inline=True) as server:
     port = int(server.address.rpartition(":")[2])
   with serving(CONFIG, tmp_path / "second", inline=True, port=port):
@@ -136,7 +136,7 @@ def test_rows_of_another_environment_are_refused_and_the_checkpoint_is_left_alon
   assert _files(checkpointed) == before
 
 
-def test_a_resumed_run_may_have_another_budget_which_its_manifest_tells(checkpointed: pathlib.Path) -> None:
+def test_a_resumed_run_may_have_another_budget_which_its_manifest_has(checkpointed: pathlib.Path) -> None:
   longer = dataclasses.replace(CONFIG, environment_steps=123)
   with serving(longer, checkpointed, inline=True) as server:
     manifest = read_manifest(server.connection)
@@ -178,7 +178,7 @@ def test_checkpoints_of_the_future_keep_their_order(tmp_path: pathlib.Path) -> N
   assert (tmp_path / "mine").is_dir()
 
 
-def test_a_checkpoint_that_was_cut_off_is_none(checkpointed: pathlib.Path) -> None:
+def test_an_incomplete_checkpoint_does_not_count(checkpointed: pathlib.Path) -> None:
   folder = checkpointed / "checkpoint"
   (whole,) = folder.iterdir()
   cut_off = folder / whole.name.replace("20", "29", 1)
@@ -195,20 +195,20 @@ def test_a_checkpoint_that_was_cut_off_is_none(checkpointed: pathlib.Path) -> No
     assert server.connection.info()["default"].current_size == 0
 
 
-def test_a_checkpoint_that_cannot_be_written_or_is_gone_at_once_is_one_sentence(checkpointed: pathlib.Path) -> None:
+def test_a_checkpoint_that_cannot_be_written_or_is_removed_at_once_is_one_sentence(checkpointed: pathlib.Path) -> None:
   folder = checkpointed / "checkpoint"
   with serving(CONFIG, checkpointed, inline=True) as server:
     (old,) = folder.iterdir()
-    old.rename(folder / "zzz")  # Not a name that Reverb gives, and so not one that is touched.
+    old.rename(folder / "zzz")  # Reverb gives no such name, so the folder is left alone.
     with pytest.raises(CheckpointFailed, match="was removed as soon as it was written"):
       server.checkpoint()
     shutil.rmtree(folder)
     folder.write_text("")
-    with pytest.raises(CheckpointFailed, match=r"could not be checkpointed .*see whether the disk is full"):
+    with pytest.raises(CheckpointFailed, match=r"could not be checkpointed .*check whether the disk is full"):
       server.checkpoint()
 
 
-# Of a run whose server ties sampling to inserting.
+# A run whose server ties sampling to inserting.
 TIED = dataclasses.replace(CONFIG, replay=dataclasses.replace(CONFIG.replay, environment_steps_per_update=8.0))
 
 
@@ -234,7 +234,7 @@ TIED = dataclasses.replace(CONFIG, replay=dataclasses.replace(CONFIG.replay, env
     ),
   ],
 )
-def test_tables_that_a_checkpoint_would_bring_back_otherwise_are_refused(
+def test_tables_that_differ_from_those_of_the_checkpoint_are_refused(
   tmp_path: pathlib.Path, overrides: dict[str, str], sentence: str
 ) -> None:
   with serving(TIED, tmp_path) as server:
@@ -245,7 +245,7 @@ def test_tables_that_a_checkpoint_would_bring_back_otherwise_are_refused(
   assert _files(tmp_path) == before
 
 
-def test_another_exponent_is_refused_where_a_table_is_prioritised(tmp_path: pathlib.Path) -> None:
+def test_another_exponent_is_refused_if_a_table_is_prioritised(tmp_path: pathlib.Path) -> None:
   config = override(CONFIG, {"replay.tables.goal.selector": "prioritized"})
   with serving(config, tmp_path, inline=True) as server:
     server.checkpoint()
@@ -254,7 +254,9 @@ def test_another_exponent_is_refused_where_a_table_is_prioritised(tmp_path: path
     ReplayServer(flat, SPEC, "run", tmp_path / "checkpoint", inline=True)
 
 
-def test_a_run_whose_server_counts_samples_cannot_go_on_inline_nor_the_other_way(tmp_path: pathlib.Path) -> None:
+def test_a_run_whose_server_ties_sampling_to_inserting_cannot_be_resumed_inline_nor_the_other_way_round(
+  tmp_path: pathlib.Path,
+) -> None:
   for inline, sentence in (
     (True, "has no samples per insert and this config asks for 2 "),
     (False, "insert 2 .* none "),
@@ -266,13 +268,15 @@ def test_a_run_whose_server_counts_samples_cannot_go_on_inline_nor_the_other_way
       pass
 
 
-def test_what_shapes_no_table_may_be_overridden_and_so_may_how_an_unlimited_run_is_run(tmp_path: pathlib.Path) -> None:
+def test_fields_that_shape_no_table_may_be_overridden_and_an_unlimited_run_may_become_inline(
+  tmp_path: pathlib.Path,
+) -> None:
   with serving(CONFIG, tmp_path) as server:
     server.checkpoint()
   changes = {
     "learner.learning_rate": "0.5",
     "learner.batch_size": "64",  # Nothing is tied to it here.
-    "replay.tables.goal.min_size": "7",  # The learner's to wait for.
+    "replay.tables.goal.min_size": "7",  # Only the learner waits for it.
     "replay.priority.exponent": "0.1",  # No table is prioritised.
     "replay.checkpoint_period_seconds": "5",
     "evaluator.enabled": "false",
@@ -301,8 +305,8 @@ def test_two_servers_do_not_serve_one_run(tmp_path: pathlib.Path) -> None:
     pass
 
 
-def test_a_server_that_is_killed_holds_its_run_no_longer(tmp_path: pathlib.Path) -> None:
-  with served(tmp_path) as (_, kill):
+def test_a_killed_server_no_longer_holds_its_run(tmp_path: pathlib.Path) -> None:
+  with server_process(tmp_path) as (_, kill):
     with pytest.raises(UserError, match="Another process serves the run"), serving(make_config(), tmp_path):
       pass
     kill()
@@ -319,7 +323,7 @@ def _is_free(path: pathlib.Path) -> bool:
   return True
 
 
-def test_the_manifest_of_a_server_tells_everything(tmp_path: pathlib.Path) -> None:
+def test_a_server_publishes_the_manifest_of_its_run(tmp_path: pathlib.Path) -> None:
   with serving(CONFIG, tmp_path, inline=True) as server:
     manifest = read_manifest(Connection(server.address))
   assert manifest == Manifest.of("run", CONFIG, SPEC, inline=True)
@@ -328,7 +332,7 @@ def test_the_manifest_of_a_server_tells_everything(tmp_path: pathlib.Path) -> No
   assert Manifest.from_json(manifest.to_json()) == manifest
 
 
-def test_there_is_no_manifest_before_there_is_one(tmp_path: pathlib.Path) -> None:
+def test_a_server_without_a_manifest_reads_as_none(tmp_path: pathlib.Path) -> None:
   with serving(CONFIG, tmp_path, inline=True) as server:
     server.connection.client.reset(layout.RUN)
     assert read_manifest(server.connection) is None
@@ -356,7 +360,7 @@ def test_an_environment_that_is_not_the_runs_is_refused_by_field() -> None:
   manifest.check_spec(make_spec())
   with pytest.raises(UserError, match=re.escape("observation as ('uint8', (3,))")):
     manifest.check_spec(make_spec((3,), np.uint8))
-  # A fourth action takes no more room in a row, but no policy of the run chooses it.
+  # A fourth action does not change the row, but no policy of the run would ever choose it.
   with pytest.raises(UserError, match=r"gives action as DiscreteArray\(.*num_values=4\).* stores .*num_values=3\)"):
     manifest.check_spec(SPEC._replace(actions=specs.DiscreteArray(4)))
 
@@ -365,7 +369,7 @@ def test_only_a_distributed_run_ties_sampling_to_inserting(tmp_path: pathlib.Pat
   config = dataclasses.replace(CONFIG, replay=dataclasses.replace(CONFIG.replay, environment_steps_per_update=8.0))
   assert layout.samples_per_insert(config) == pytest.approx(0.5 * 32 / 8)
   assert layout.samples_per_insert(CONFIG) is None
-  # A row of each table at least: of batches of three rows the default table, with half of the probability, gives what is left.
+  # A batch of as many rows as tables, with at least one row of each table, has one row of the default table.
   raised = dataclasses.replace(
     config,
     replay=dataclasses.replace(config.replay, at_least_one=True),
@@ -380,10 +384,10 @@ def test_only_a_distributed_run_ties_sampling_to_inserting(tmp_path: pathlib.Pat
       assert info["goal"].rate_limiter_info.min_size_to_sample == 1
 
 
-def test_messages_never_hold_a_writer_back_and_the_oldest_go_first(
+def test_a_full_message_table_never_holds_a_writer_back_and_drops_its_oldest(
   tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-  monkeypatch.setattr(tables, "_MESSAGES", 5)
+  monkeypatch.setattr(tables, "MOST_MESSAGES", 5)
   with serving(CONFIG, tmp_path, inline=True) as server:
     writer = server.connection.writer()
     for number in range(9):
@@ -392,7 +396,7 @@ def test_messages_never_hold_a_writer_back_and_the_oldest_go_first(
   assert [columns[0].item() for columns in items] == [b"4", b"5", b"6", b"7", b"8"]
 
 
-def test_a_row_is_held_by_the_server_exactly_as_it_was_sent(tmp_path: pathlib.Path) -> None:
+def test_the_server_keeps_every_bit_of_a_row(tmp_path: pathlib.Path) -> None:
   bits = np.random.default_rng(0).integers(2**32, size=CODEC.width, dtype=np.uint32)
   with serving(CONFIG, tmp_path, inline=True) as server:
     writer = RowWriter(server.connection, 2, threading.Event())
