@@ -1,7 +1,7 @@
-"""The algorithms' own parts of a config: `learner.algorithm` is one of them.
+"""The configs of the algorithms; `learner.algorithm` is one of them.
 
-In JSON a member is tagged with its name, {"name": "sac", "temperature": 0.2}; a name alone stands for its defaults. What every
-algorithm uses (learning rate, batch size, discount, ...) is `LearnerConfig`'s.
+In JSON a tag names the algorithm: {"name": "sac", "temperature": 0.2}. A name alone stands for its defaults. Settings that every
+algorithm uses (learning rate, batch size, discount, ...) belong to `LearnerConfig`.
 """
 
 import dataclasses
@@ -18,13 +18,13 @@ _PART = "learner.algorithm"
 
 @dataclasses.dataclass(frozen=True)
 class AlgorithmConfig:
-  """What an algorithm has of its own. Every member of the union derives from this and is listed in `ALGORITHMS`.
+  """Base class of the algorithms' configs. Subclasses that can be chosen are listed in `ALGORITHMS`.
 
   Attributes:
-    NAME: its tag in JSON, on the command line and in messages.
-    POLICY: the policy network that it publishes: `values` of discrete actions, a `gaussian` behind a tanh, or a `deterministic`
-      one.
-    ACTIONS: those it chooses.
+    NAME: tag in JSON, on the command line and in messages.
+    POLICY: kind of policy network that the learner publishes: `values` (one per discrete action), `gaussian` (squashed by a
+      tanh) or `deterministic`.
+    ACTIONS: kind of actions that the algorithm chooses.
   """
 
   NAME: ClassVar[str]
@@ -32,17 +32,17 @@ class AlgorithmConfig:
   ACTIONS: ClassVar[Literal["discrete", "continuous"]]
 
   def epsilon_at(self, worker_index: int, gradient_steps: int) -> float:
-    """The share of random actions that a worker mixes in; 0 for an algorithm whose policy explores by itself.
+    """The probability that a worker takes a random action; 0 if the algorithm's policy explores by itself.
 
     Args:
-      worker_index: of the worker, from 0.
-      gradient_steps: of the policy that acts.
+      worker_index: counted from 0.
+      gradient_steps: of the policy that the worker uses.
     """
     del worker_index, gradient_steps
     return 0.0
 
   def row_fields(self, action_shape: tuple[int, ...]) -> Mapping[str, tuple[str, tuple[int, ...]]]:
-    """What a row must hold beyond the transition: name -> (dtype, shape).
+    """The fields that a row holds beyond the transition: name -> (dtype, shape).
 
     Args:
       action_shape: of one action.
@@ -60,12 +60,12 @@ class DdqnConfig(AlgorithmConfig):
   """Double DQN (van Hasselt et al., 2016) with an epsilon-greedy policy; see docs/algorithms.md.
 
   Attributes:
-    dueling: whether the network has one stream for the state's value and one for advantages (Wang et al., 2016); the last hidden
-      layer is then there twice.
-    epsilon: share of the workers' actions that are random, at the start.
-    final_epsilon: the value it falls to, linearly; None keeps `epsilon`.
-    epsilon_decay_updates: gradient steps over which it falls.
-    worker_epsilons: constant values for worker 0, 1, ... (in turn, where there are more workers); replaces the three above.
+    dueling: whether the network has one stream for the state's value and one for advantages (Wang et al., 2016), each with a
+      last hidden layer of its own.
+    epsilon: probability of a random action, at the start.
+    final_epsilon: value that epsilon reaches linearly; None keeps it constant.
+    epsilon_decay_updates: gradient steps until epsilon reaches its final value.
+    worker_epsilons: constant values for worker 0, 1, ..., repeated if there are more workers; replaces the three above.
   """
 
   NAME = "ddqn"
@@ -85,26 +85,26 @@ class DdqnConfig(AlgorithmConfig):
     require_positive(_PART, epsilon_decay_updates=self.epsilon_decay_updates)
 
   def epsilon_at(self, worker_index: int, gradient_steps: int) -> float:
-    """The worker's own constant, or else the value of the schedule."""
+    """The worker's constant if there is one, otherwise the scheduled value."""
     if self.worker_epsilons:
       return self.worker_epsilons[worker_index % len(self.worker_epsilons)]
     return linear(self.epsilon, self.final_epsilon, gradient_steps / self.epsilon_decay_updates)
 
   def check_network(self, hidden_sizes: tuple[int, ...]) -> None:
-    """Raises `UserError` where there is no hidden layer for the two streams."""
+    """Raises `UserError` if a duelling network has no hidden layer for its two streams."""
     require(
       not self.dueling or bool(hidden_sizes),
-      f"{_PART}.dueling splits the last hidden layer, and network.hidden_sizes is empty: give it a layer.",
+      f"{_PART}.dueling splits the last hidden layer, and network.hidden_sizes is empty: add a layer.",
     )
 
 
 @dataclasses.dataclass(frozen=True)
 class ActorCriticConfig(AlgorithmConfig):
-  """What algorithms with a policy beside critics have in common.
+  """The settings that all algorithms with a policy and critics share.
 
   Attributes:
     policy_learning_rate: of the policy; None takes `learner.learning_rate`.
-    policy_l2: weight of the squares of the policy's weights in its loss (NMER's experiments with SAC).
+    policy_l2: weight of the L2 penalty on the policy's weights in its loss (used in NMER's experiments with SAC).
   """
 
   ACTIONS = "continuous"
@@ -123,10 +123,10 @@ class SacConfig(ActorCriticConfig):
   """Soft actor-critic (Haarnoja et al., 2018); see docs/algorithms.md.
 
   Attributes:
-    policy_dropout: share of the units of the policy's hidden layers that are left out in training.
-    temperature: alpha, at the start where it is learned.
-    learn_temperature: whether alpha follows the policy's entropy.
-    target_entropy: the entropy that it keeps; None for minus the number of action dimensions.
+    policy_dropout: dropout rate of the policy's hidden layers in training.
+    temperature: alpha; the initial value if it is learned.
+    learn_temperature: whether alpha is adjusted to hold the policy's entropy at its target.
+    target_entropy: that target; None for minus the number of action dimensions.
   """
 
   NAME = "sac"
@@ -147,8 +147,8 @@ class SacConfig(ActorCriticConfig):
     )
     require(
       self.learn_temperature or self.target_entropy is None,
-      f"{_PART}.target_entropy is {self.target_entropy}, and a temperature that is not learned "
-      f"({_PART}.learn_temperature) follows no entropy: set it to none, or let the temperature be learned.",
+      f"{_PART}.target_entropy is {self.target_entropy}, but only a learned temperature ({_PART}.learn_temperature) uses it: "
+      "set it to none, or learn the temperature.",
     )
 
 
@@ -157,8 +157,8 @@ class QrSacConfig(SacConfig):
   """SAC with quantile critics (Wurman et al., 2022).
 
   Attributes:
-    quantiles: N of each critic.
-    kappa: where the quantile Huber loss turns linear.
+    quantiles: N, the number of quantiles of each critic.
+    kappa: error at which the quantile Huber loss becomes linear.
   """
 
   NAME = "qr_sac"
@@ -176,11 +176,11 @@ class Td3Config(ActorCriticConfig):
   """TD3 (Fujimoto et al., 2018); see docs/algorithms.md.
 
   Attributes:
-    action_noise: deviation of the Gaussian noise on the workers' actions, where these lie in [-1, 1].
-    policy_period: updates of the critics for one of the policy.
-    target_period: updates of the critics after which all target networks follow; None takes `policy_period`, as in TD3's paper.
-    target_noise: deviation of the noise on the target policy's actions.
-    target_noise_clip: where that noise is cut off.
+    action_noise: standard deviation of the Gaussian noise on the workers' actions, which lie in [-1, 1].
+    policy_period: critic updates per policy update.
+    target_period: critic updates per update of the target networks; None takes `policy_period`, as in TD3's paper.
+    target_noise: standard deviation of the noise on the target policy's actions.
+    target_noise_clip: bound to which that noise is clipped.
   """
 
   NAME = "td3"
@@ -202,17 +202,17 @@ class Td3Config(ActorCriticConfig):
     )
 
 
-# The config's union, by tag.
+# Tag -> algorithm.
 ALGORITHMS: dict[str, type[AlgorithmConfig]] = {
   member.NAME: member for member in (DdqnConfig, SacConfig, QrSacConfig, Td3Config)
 }
 
 
 def find_algorithm(name: object) -> type[AlgorithmConfig]:
-  """The member of the union with this tag.
+  """The algorithm with this tag.
 
   Raises:
-    UserError: there is none; the sentence names the nearest.
+    UserError: there is none; the message suggests the nearest.
   """
   if not isinstance(name, str):
     raise UserError(f"{_PART} has the name {name!r}: use one of {', '.join(ALGORITHMS)}.")

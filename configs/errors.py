@@ -1,4 +1,4 @@
-"""The exceptions that cross rooms: for a user's mistake, and for how waiting ends; and what to say of an unknown name."""
+"""The exceptions that cross rooms, for a user's mistake and for a wait that fails, and the hint for an unknown name."""
 
 import difflib
 from collections.abc import Iterable
@@ -23,12 +23,12 @@ class Stopped(Exception):
 
 
 def name_hint(name: str, known: Iterable[str], otherwise: str = "there are") -> str:
-  """The end of the sentence about a name that is not known: the nearest that is, or else all of them.
+  """The end of an error message about an unknown name: suggests the nearest known name, or lists all of them.
 
   Args:
-    name: as it was given.
-    known: names.
-    otherwise: what stands before all of them.
+    name: the unknown name.
+    known: the names to choose from.
+    otherwise: words that introduce the list.
   """
   names = list(known)
   near = difflib.get_close_matches(name, names, n=1)

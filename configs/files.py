@@ -1,4 +1,4 @@
-"""Writing small files, and keeping two processes off the same ones."""
+"""Atomic writes of small files, and a lock between processes."""
 
 import contextlib
 import fcntl
@@ -9,24 +9,24 @@ from configs.errors import UserError
 
 
 def replace_text(path: pathlib.Path, text: str) -> None:
-  """Writes a file so that a reader sees the old one or the new one whole."""
+  """Writes a file atomically: a reader sees either the old text or the new one."""
   partial = path.with_suffix(path.suffix + ".partial")
   partial.write_text(text)
   partial.replace(path)
 
 
 class FileLock:
-  """Held by one process at a time, and let go of when that process ends, however it does."""
+  """A lock that one process holds at a time. It is released when that process ends, however it ends."""
 
   def __init__(self, path: pathlib.Path, taken: str):
-    """Takes the lock at once or not at all.
+    """Acquires the lock without waiting.
 
     Args:
-      path: of the empty file that is locked; it is made and stays, in a directory that is there.
-      taken: the sentence for whoever comes second.
+      path: of the lock file. It is created empty if it does not exist, and stays; its directory must exist.
+      taken: the error message if another process holds the lock.
 
     Raises:
-      UserError: another process has it.
+      UserError: another process holds the lock.
     """
     self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
@@ -35,10 +35,10 @@ class FileLock:
       self.release()
       raise UserError(taken) from None
     except OSError:
-      pass  # Some network file systems have no locks: there nobody is kept off.
+      pass  # Some network file systems have no locks; the lock has no effect there.
 
   def release(self) -> None:
-    """Lets go of it; may be called twice."""
+    """Releases the lock; may be called twice."""
     if self._descriptor >= 0:
       with contextlib.suppress(OSError):
         os.close(self._descriptor)

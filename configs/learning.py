@@ -1,4 +1,4 @@
-"""The learner's part of a run's config: what every algorithm uses."""
+"""The learner's part of a run's config: the settings that every algorithm uses."""
 
 import dataclasses
 from typing import Literal, get_args
@@ -15,10 +15,10 @@ class CagradConfig:
   """Conflict-averse gradients over the tables' losses (SSET, Section 5.7; Liu et al., 2021); see docs/design.md.
 
   Attributes:
-    coefficient: c at the start, in [0, 1); 0 is the average gradient, higher serves the worst-served table more.
-    final_coefficient: the value it reaches, linearly; None keeps `coefficient`. The paper suggests 0: a high one learns
-      faster at first and ends lower.
-    updates: gradient steps over which it gets there.
+    coefficient: c at the start, in [0, 1); 0 is the average gradient, a higher c improves the worst-served table more.
+    final_coefficient: value that c reaches linearly; None keeps it constant. The paper suggests 0: a high c learns faster at
+      first but ends lower.
+    updates: gradient steps until c reaches its final value.
   """
 
   coefficient: float = 0.0
@@ -32,17 +32,17 @@ class CagradConfig:
     require_positive("learner.cagrad", updates=self.updates)
     require(
       self.final_coefficient is not None or self.updates == CagradConfig.updates,
-      "learner.cagrad.updates is how long the coefficient takes to its final value, and there is none: set "
-      "learner.cagrad.final_coefficient, or leave it out.",
+      "learner.cagrad.updates is set without learner.cagrad.final_coefficient, so the coefficient stays constant: set both, or "
+      "leave updates out.",
     )
 
   @property
   def in_use(self) -> bool:
-    """Whether gradients are ever anything but the average."""
+    """Whether gradients ever differ from the average."""
     return bool(self.coefficient or self.final_coefficient)
 
   def coefficient_at(self, updates: int) -> float:
-    """c after some gradient steps."""
+    """c after this many gradient steps."""
     return linear(self.coefficient, self.final_coefficient, updates / self.updates)
 
 
@@ -51,27 +51,27 @@ class LearnerConfig:
   """The learner.
 
   Attributes:
-    algorithm: which one, with what it has of its own: one of `configs.algorithms`.
+    algorithm: the algorithm, with its own settings; see `configs.algorithms`.
     batch_size: transitions per gradient step.
     learning_rate: of Adam.
-    max_gradient_norm: length to which each network's gradient is cut; None for no limit.
+    max_gradient_norm: norm to which each network's gradient is clipped; None for no clipping.
     discount: gamma.
     n_step: steps in the return of a row.
-    bias_correction: weights against the bias of event tables where outcomes are random: `none`, `counts` (SSET, Lemma 2, for
-      few states), `priority_sum` (its form for continuous states) or `balance` (the exact ratio to uniform replay).
+    bias_correction: weights that correct the bias of event tables in stochastic environments: `none`, `counts` (SSET, Lemma 2,
+      for few states), `priority_sum` (its form for continuous states) or `balance` (the exact ratio to uniform replay).
     cagrad: how the tables' gradients are combined.
-    target_update_rate: share of the online weights that the target network takes over after each gradient step (Polyak).
+    target_update_rate: fraction of the way that each update moves a target network to the online weights (Polyak averaging).
     updates_per_block: K, gradient steps per call; a block of K batches is drawn at once.
-    prefetch: draw the next block while this one is learned from. False with `updates_per_block=1` draws every batch
-      afresh, after the last one's update.
+    prefetch: whether the next block is drawn while the current one is used. False with `updates_per_block=1` draws each batch
+      only after the previous update.
     publish_period_updates: gradient steps between two policies sent to the workers.
-    checkpoint_period_seconds: between two checkpoints; one more is written when the run stops.
-    mixed_precision: compute the networks' hidden layers in float16, with float32 weights and a loss scale: for large networks on
+    checkpoint_period_seconds: time between two checkpoints; another is written when the run stops.
+    mixed_precision: whether hidden layers are computed in float16, with float32 weights and loss scaling; for large networks on
       a GPU.
-    jit_compile: compile the update with XLA where the device is a CPU: an update of SAC takes a seventh less time, the first
-      one some five seconds more.
-    device: a TensorFlow device, as "CPU:0" or "GPU:0"; empty takes the first GPU, or else the CPU.
-    threads: of TensorFlow; 0 takes half of the machine's cores, or one in an inline run.
+    jit_compile: whether the update is compiled with XLA if the device is a CPU. It makes an update of SAC a seventh faster and
+      the first update about five seconds slower.
+    device: a TensorFlow device, such as "CPU:0" or "GPU:0"; empty takes the first GPU, or the CPU if there is none.
+    threads: number of TensorFlow threads; 0 takes half of the machine's cores, or one in an inline run.
   """
 
   algorithm: AlgorithmConfig = DdqnConfig()
@@ -111,8 +111,7 @@ class LearnerConfig:
     require_positive("learner", checkpoint_period_seconds=self.checkpoint_period_seconds)
     require(
       not (self.mixed_precision and self.cagrad.in_use),
-      "learner.mixed_precision leaves too few digits for the products of gradients that learner.cagrad is made from: switch "
-      "one of them off.",
+      "learner.mixed_precision is not precise enough for the products of gradients in learner.cagrad: switch one of them off.",
     )
     require(0 <= self.discount <= 1, f"learner.discount is {self.discount}: it must lie in [0, 1].")
     require(

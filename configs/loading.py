@@ -1,4 +1,4 @@
-"""Configs by name of a preset or of a file."""
+"""Loading configs by the name of a preset or a file."""
 
 import difflib
 import pathlib
@@ -11,7 +11,7 @@ from configs.serialization import from_json
 
 
 def load_config(name: str) -> RunConfig:
-  """The config of a preset's name, of a Python file with a `get_config()`, or of a JSON file.
+  """The config of a preset, of a Python file with a `get_config()`, or of a JSON file.
 
   Raises:
     UserError: there is no such preset or file, or the file gives no config.
@@ -32,7 +32,7 @@ def load_config(name: str) -> RunConfig:
   try:
     return from_json(path.read_text(encoding="utf-8"))
   except UnicodeDecodeError:
-    raise UserError(f"The config file {path} is not a text in UTF-8: save it as one.") from None
+    raise UserError(f"The config file {path} is not UTF-8 text: save it as UTF-8.") from None
 
 
 def _from_python(path: pathlib.Path) -> RunConfig:
@@ -45,11 +45,8 @@ def _from_python(path: pathlib.Path) -> RunConfig:
     config = get_config()
   except UserError:
     raise
-  except (
-    Exception,
-    SystemExit,
-  ) as error:  # The file is the user's: whatever it raises is theirs to read, in one sentence.
-    raise UserError(f"The config file {path} cannot be run ({type(error).__name__}: {error}): mend it.") from error
+  except (Exception, SystemExit) as error:  # The user's file can raise anything.
+    raise UserError(f"The config file {path} cannot be run ({type(error).__name__}: {error}): fix it.") from error
   if not isinstance(config, RunConfig):
     raise UserError(
       f"get_config() of {path} returned a {type(config).__name__}: it must return a slipstream.RunConfig."

@@ -1,7 +1,7 @@
-"""The methods that SSET is compared with, by name: each makes a run's config into that method's (SSET, Section 5).
+"""The methods that experiments compare, by name (SSET, Section 5): each turns a run's config into the config of that method.
 
-A config whose tables are SSET's holds all that the others need, so `slipstream train --method=NAME` applies any of them to any
-preset, and an experiment is a config and some names.
+A config with SSET's tables holds everything that the other methods need. So `slipstream train --method=NAME` applies any method
+to any preset, and an experiment is a config and a list of names.
 """
 
 import dataclasses
@@ -12,15 +12,15 @@ from configs.learning import CagradConfig
 from configs.run import RunConfig
 from configs.specs import EventSpec, TableSpec
 
-# Of `cagrad`, where the config has none of its own; the paper compares several (Section 5.7).
+# For `cagrad` if the config sets none; the paper compares several (Section 5.7).
 _CAGRAD_COEFFICIENT = 0.5
 
 
 def uniform(config: RunConfig) -> RunConfig:
-  """One table of every transition, sampled uniformly, with the capacity of all tables together.
+  """Uniform replay from one table of every transition, which has the capacity of all tables together.
 
-  The event that the evaluator asks for stays as one that is only watched; the others go, and with them what needs event tables
-  (bias correction, conflict-averse gradients).
+  The event that the evaluator needs is kept but only watched. The other events are dropped, and with them what needs event
+  tables (bias correction, conflict-averse gradients).
   """
   config = _unshaped(config)
   default = dataclasses.replace(
@@ -35,15 +35,15 @@ def uniform(config: RunConfig) -> RunConfig:
 
 
 def per(config: RunConfig) -> RunConfig:
-  """`uniform` with draws by TD error (`replay.priority`)."""
+  """Prioritised replay: `uniform`, with draws by TD error (`replay.priority`)."""
   return _prioritized(uniform(config))
 
 
 def sset(config: RunConfig) -> RunConfig:
-  """Stratified sampling from the config's event tables; without a potential, otherwise as it is.
+  """Stratified sampling from the config's event tables: the config itself, without a potential.
 
   Raises:
-    UserError: it has none.
+    UserError: the config has no event tables.
   """
   if not config.replay.tables:
     raise UserError(f"The config {config.name!r} has no event tables for SSET: add events and their tables.")
@@ -51,7 +51,7 @@ def sset(config: RunConfig) -> RunConfig:
 
 
 def sset_per(config: RunConfig) -> RunConfig:
-  """`sset` with draws by TD error in every table: the paper's prioritised SSET.
+  """The paper's prioritised SSET: `sset`, with draws by TD error in every table.
 
   Raises:
     UserError: as `sset`.
@@ -63,7 +63,7 @@ def pbs(config: RunConfig) -> RunConfig:
   """`uniform` with the config's potential-based shaping (Section 5.2).
 
   Raises:
-    UserError: it has no potential.
+    UserError: the config has no potential.
   """
   return _shaped(uniform(config), config)
 
@@ -78,7 +78,7 @@ def sset_pbs(config: RunConfig) -> RunConfig:
 
 
 def cagrad(config: RunConfig) -> RunConfig:
-  """`sset` with conflict-averse gradients over its tables (Section 5.7), c = .5 where the config has none of its own.
+  """`sset` with conflict-averse gradients over its tables (Section 5.7); c is 0.5 unless the config sets it.
 
   Raises:
     UserError: as `sset`.
@@ -91,13 +91,13 @@ def cagrad(config: RunConfig) -> RunConfig:
 
 
 def reverse_sweep(config: RunConfig) -> RunConfig:
-  """Reverse-sweep* of the paper: SSET with the goal event alone.
+  """The paper's Reverse-sweep*: SSET with the goal event alone.
 
-  The paper does not say which share its table gets. Here it is that of all event tables together, and so is its capacity: the
-  method differs from SSET in where its event samples come from and not in how many there are.
+  The paper does not give its table's share. Here the table gets the share and the capacity of all event tables together, so
+  that the method differs from SSET in where its event samples come from, not in how many there are.
 
   Raises:
-    UserError: the config names no goal (`evaluator.solved_event`), or it feeds no table.
+    UserError: the config names no goal event (`evaluator.solved_event`), or that event feeds no table.
   """
   config = _unshaped(config)
   goal = _goal(config)
@@ -112,7 +112,7 @@ def reverse_sweep(config: RunConfig) -> RunConfig:
 
 
 def goal_only(config: RunConfig) -> RunConfig:
-  """`reverse_sweep` with tau = 1: the transitions into the goal, without what led to them (Section 5.6, after SER).
+  """`reverse_sweep` with a history of 1: only the transitions into the goal, not those before (Section 5.6, after SER).
 
   Raises:
     UserError: as `reverse_sweep`.
@@ -135,10 +135,10 @@ METHODS: Mapping[str, Callable[[RunConfig], RunConfig]] = {
 
 
 def apply_method(config: RunConfig, name: str) -> RunConfig:
-  """`config` with the method `name`.
+  """`config` with the method `name` applied.
 
   Raises:
-    UserError: there is no such method (the sentence names the nearest), or the config does not have what it needs.
+    UserError: there is no such method (the message suggests the nearest), or the config lacks what the method needs.
   """
   if name not in METHODS:
     raise UserError(f"There is no method {name!r}: {name_hint(name, METHODS)}")
@@ -146,7 +146,7 @@ def apply_method(config: RunConfig, name: str) -> RunConfig:
 
 
 def _joint_capacity(config: RunConfig, tables: Sequence[TableSpec]) -> int | None:
-  """The capacity of `tables` together; None, so that it follows from the share, where no table has one of its own."""
+  """The capacity of `tables` together; None, so that it follows from the share, if no table sets its own."""
   if all(table.capacity is None for table in config.replay.all_tables):
     return None
   return sum(config.replay.capacity_of(table) for table in tables)
@@ -172,7 +172,7 @@ def _shaped(config: RunConfig, like: RunConfig) -> RunConfig:
 
 
 def _watched(config: RunConfig) -> tuple[EventSpec, ...]:
-  """What the evaluator needs of the events, without a table."""
+  """The events that the evaluator needs, without a table."""
   needed = [event for event in config.events if event.name == config.evaluator.solved_event]
   return tuple(dataclasses.replace(event, table=None) for event in needed)
 

@@ -1,6 +1,6 @@
-"""The former form of configs: `learner.algorithm` was a name, and what is now an algorithm's own lay in other parts.
+"""The former form of configs: `learner.algorithm` was a name, and the algorithms' own settings lay in other parts.
 
-`upgraded` reads a config that was stored in it. `former_form` gives a config in it, so that committed results stay those of their
+`upgraded` reads a config stored in that form. `former_form` writes it, so that the digests of committed results still match their
 configs (see `experiments.jobs.Job.digest`).
 """
 
@@ -40,7 +40,7 @@ _OF_TD3 = _OF_ACTOR_CRITICS | {
   "target_noise": "learner.td3.target_noise",
   "target_noise_clip": "learner.td3.target_noise_clip",
 }
-# Algorithm -> its field -> where it was.
+# Algorithm -> field -> its former key.
 _FORMER_KEYS: Mapping[str, Mapping[str, str]] = {
   "ddqn": _OF_DDQN,
   "sac": _OF_SAC,
@@ -48,14 +48,14 @@ _FORMER_KEYS: Mapping[str, Mapping[str, str]] = {
   "td3": _OF_TD3,
 }
 
-# Where a key was -> where it is, in an algorithm that has it.
+# Former key -> today's key, in an algorithm that has it.
 MOVED_KEYS: Mapping[str, str] = {
   "learner.sac": _ALGORITHM,
   "learner.td3": _ALGORITHM,
   **{former: f"{_ALGORITHM}.{field}" for keys in _FORMER_KEYS.values() for field, former in keys.items()},
 }
 
-# The defaults of what has moved, as JSON values.
+# Former key -> its default, as a JSON value.
 _DEFAULTS: Mapping[str, Any] = json.loads(
   json.dumps(
     {former: getattr(ALGORITHMS[name], field) for name, keys in _FORMER_KEYS.items() for field, former in keys.items()}
@@ -64,10 +64,10 @@ _DEFAULTS: Mapping[str, Any] = json.loads(
 
 
 def upgraded(data: Any) -> Any:
-  """A `RunConfig` as JSON values, in the form of today where `data` has the former one; all else as it is.
+  """Converts a `RunConfig`, as JSON values, from the former form to today's; returns any other data unchanged.
 
   Raises:
-    UserError: `data` mixes both forms, or sets what its algorithm does not use.
+    UserError: `data` mixes both forms, or sets a key that its algorithm does not use.
   """
   moved = dict(_moved(data))
   if not moved:
@@ -81,29 +81,31 @@ def upgraded(data: Any) -> Any:
   name = learner.get("algorithm", _FORMER_DEFAULT)
   if not isinstance(name, str):
     key = next(iter(moved))
-    raise UserError(f"The config has {key!r} beside a {_ALGORITHM} with fields of its own: write {MOVED_KEYS[key]!r}.")
+    raise UserError(
+      f"The config has the former key {key!r} beside today's form of {_ALGORITHM}: write {MOVED_KEYS[key]!r}."
+    )
   find_algorithm(name)
   used = {former: field for field, former in _FORMER_KEYS.get(name, {}).items()}
   for key, value in moved.items():
     if key not in used and value != _DEFAULTS[key]:
-      raise UserError(f"{key} is set, and the algorithm {name!r} does not use it: leave it out.")
+      raise UserError(f"{key} is set, but the algorithm {name!r} does not use it: leave it out.")
   learner["algorithm"] = {"name": name} | {used[key]: value for key, value in moved.items() if key in used}
   return data
 
 
-def former_form(told: Mapping[str, Any]) -> dict[str, Any]:
-  """What `without_defaults` gave of a config before, from what it gives now.
+def former_form(data: Mapping[str, Any]) -> dict[str, Any]:
+  """Converts the result of `without_defaults` from today's form to the former one.
 
-  A config with an algorithm or a field that did not exist then is left as it is.
+  A config with an algorithm or a field that did not exist then is returned unchanged.
   """
-  former = copy.deepcopy(dict(told))
+  former = copy.deepcopy(dict(data))
   algorithm = former.get("learner", {}).pop("algorithm", None)
   if algorithm is None:
     return former
   name = algorithm.pop("name")
   keys = _FORMER_KEYS.get(name)
   if keys is None or not keys.keys() >= algorithm.keys():
-    return dict(told)
+    return dict(data)
   if name != _FORMER_DEFAULT:
     former["learner"]["algorithm"] = name
   if not former["learner"]:
@@ -118,7 +120,7 @@ def former_form(told: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _moved(data: Any) -> Iterator[tuple[str, Any]]:
-  """The keys in `data` that have moved, with their values."""
+  """The former keys in `data`, with their values."""
   for key in _DEFAULTS:
     node = data
     for step in key.split("."):
@@ -130,7 +132,7 @@ def _moved(data: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _take(data: dict[str, Any], key: str) -> None:
-  """Removes a key, and the dict that held it where nothing is left there."""
+  """Removes a key, and the dict that held it if that is now empty."""
   first, _, rest = key.partition(".")
   if rest:
     _take(data[first], rest)

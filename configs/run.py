@@ -1,7 +1,7 @@
-"""`RunConfig`: everything that a run is made from, in parts that each belong to one room.
+"""`RunConfig`: the whole config of a run, in parts that each belong to one room.
 
-A config is frozen and checks itself when it is built, so that a mistake is a sentence at the start and not a traceback an
-hour later. It travels as JSON (see `configs.serialization`) in the run's manifest.
+A config is frozen and checks itself when it is built, so that a mistake is a message at the start and not a traceback an hour
+later. The run's manifest holds it as JSON (see `configs.serialization`).
 """
 
 import dataclasses
@@ -14,22 +14,22 @@ from configs.learning import LearnerConfig
 from configs.schedules import linear
 from configs.specs import MAX_EVENTS, EventSpec, TableSpec, check_name, is_reference
 
-# Tables that the server keeps for itself; see docs/contract.md.
+# Names of the server's own tables; see docs/contract.md.
 RESERVED_TABLES = ("policy", "run", "episodes", "heartbeats", "histories", "status")
-# The writer keeps every step of the longest history alive, and its cost grows with them.
+# The writer keeps every step of the longest history alive, so its cost grows with the history.
 MAX_HISTORY = 10_000
 
 
 @dataclasses.dataclass(frozen=True)
 class EnvironmentConfig:
-  """Which environment.
+  """The environment, and the shaping of its rewards.
 
   Attributes:
-    name: a name of `environments.make` ("three_rooms"), a gymnasium id ("CartPole-v1"), or `module:function` of a factory.
-    arguments: its keyword arguments, JSON values.
-    potential: `module:name` of phi, for potential-based shaping: the learner gets r + gamma phi(s') - phi(s), where gamma is
-      `learner.discount`. Empty for none. See `environments.shaping`; returns that are reported are never shaped.
-    potential_arguments: keyword arguments of its class (or function), JSON values.
+    name: a built-in world ("three_rooms"), a gymnasium id ("CartPole-v1"), or `module:function` of a factory.
+    arguments: keyword arguments of the environment, as JSON values.
+    potential: `module:name` of phi for potential-based shaping, empty for none: the learner gets r + gamma phi(s') - phi(s),
+      where gamma is `learner.discount`. Reported returns are never shaped. See `environments.shaping`.
+    potential_arguments: keyword arguments of the potential's class (or function), as JSON values.
   """
 
   name: str = "three_rooms"
@@ -46,7 +46,7 @@ class EnvironmentConfig:
     )
     require(
       bool(self.potential) or not self.potential_arguments,
-      f"environment.potential_arguments are {dict(self.potential_arguments)} and there is no potential: name one.",
+      f"environment.potential_arguments are {dict(self.potential_arguments)}, but environment.potential is empty: name one.",
     )
 
 
@@ -54,15 +54,15 @@ class EnvironmentConfig:
 class PriorityConfig:
   """Prioritised experience replay in the tables with the selector `prioritized` (Schaul et al., 2016, Section 3.3).
 
-  An item is drawn with probability p^alpha / sum p^alpha, where p = |TD error| + epsilon. Weights (N P)^-beta, divided by the
-  largest of the batch, correct for it.
+  An item is drawn with probability P = p^alpha / sum p^alpha, where p = |TD error| + epsilon. Importance weights (N P)^-beta,
+  divided by the largest of the batch, correct the bias of these draws.
 
   Attributes:
     exponent: alpha; 0 draws uniformly.
     importance_exponent: beta at the start; 0 corrects nothing.
-    final_importance_exponent: the value it reaches, linearly; None keeps `importance_exponent`.
-    importance_updates: gradient steps over which it gets there.
-    epsilon: keeps an item that is predicted without error from never being drawn again.
+    final_importance_exponent: value that beta reaches linearly; None keeps it constant.
+    importance_updates: gradient steps until beta reaches its final value.
+    epsilon: added to every |TD error|, so that an item without error can still be drawn.
   """
 
   exponent: float = 0.65
@@ -79,7 +79,7 @@ class PriorityConfig:
     require_positive("replay.priority", epsilon=self.epsilon, importance_updates=self.importance_updates)
 
   def importance_exponent_at(self, updates: int) -> float:
-    """beta after some gradient steps."""
+    """beta after this many gradient steps."""
     return linear(self.importance_exponent, self.final_importance_exponent, updates / self.importance_updates)
 
 
@@ -90,13 +90,13 @@ class ReplayConfig:
   Attributes:
     capacity: in transitions, over all tables; a table without a capacity of its own gets capacity * probability.
     default: the table of every transition.
-    tables: the event tables, in the order in which they lie in a batch.
-    priority: of the tables with the selector `prioritized`.
-    at_least_one: every table that is ready has a row in every batch, however small its probability (SSET, Section 5.6).
-    environment_steps_per_update: environment steps per gradient step. The server holds a distributed run to it (through
-      samples per insert of the default table); an inline run does exactly this many. None lets both run free.
-    insert_tolerance_steps: how many environment steps the two sides may drift apart before one waits.
-    checkpoint_period_seconds: between two checkpoints of the tables; one more is written when the run stops.
+    tables: the event tables, in the order of their rows in a batch.
+    priority: settings of the tables with the selector `prioritized`.
+    at_least_one: whether every ready table has a row in every batch, however small its share (SSET, Section 5.6).
+    environment_steps_per_update: environment steps per gradient step. In a distributed run the server enforces the ratio
+      (through samples per insert of the default table); an inline run keeps it exactly. None lets both sides run free.
+    insert_tolerance_steps: environment steps by which the two sides may drift apart before one waits.
+    checkpoint_period_seconds: time between two checkpoints of the tables; another is written when the run stops.
   """
 
   capacity: int = 20_000
@@ -138,18 +138,18 @@ class ReplayConfig:
     return (self.default, *self.tables)
 
   def capacity_of(self, table: TableSpec) -> int:
-    """kappa_i in transitions."""
+    """kappa_i, the table's capacity in transitions."""
     return table.capacity if table.capacity is not None else max(1, round(self.capacity * table.probability))
 
 
 @dataclasses.dataclass(frozen=True)
 class NetworkConfig:
-  """The networks: MLPs of ReLU units.
+  """The networks: MLPs with ReLU units.
 
   Attributes:
-    hidden_sizes: units of each hidden layer, of value networks, policies and critics alike.
-    normalize_observations: whether the networks see observations less their mean and by their deviation, which the learner
-      measures on what it draws from the default table.
+    hidden_sizes: units of each hidden layer, the same for value networks, policies and critics.
+    normalize_observations: whether observations are normalised by their mean and standard deviation, which the learner
+      estimates from the rows that it draws from the default table.
   """
 
   hidden_sizes: tuple[int, ...] = (256,)
@@ -162,14 +162,14 @@ class NetworkConfig:
 
 @dataclasses.dataclass(frozen=True)
 class ActorConfig:
-  """The rollout workers. How they explore is the algorithm's (`learner.algorithm`).
+  """The rollout workers. The settings of their exploration belong to the algorithm (`learner.algorithm`).
 
   Attributes:
     workers: rollout worker processes that a local run starts (an inline run has one).
     environments: environments that each worker steps in turn.
-    random_steps: steps of the whole run that are taken at random before the policy is used, shared by its workers.
-    policy_period_steps: environment steps after which a worker takes the newest policy in mid-episode; None keeps one policy
-      through an episode (SSET, Appendix A.3).
+    random_steps: steps of the run, over all workers, that take random actions before the policy is used.
+    policy_period_steps: environment steps after which a worker takes the newest policy within an episode; None keeps one policy
+      for a whole episode (SSET, Appendix A.3).
     weights_timeout_seconds: how long a worker waits for the first policy.
   """
 
@@ -189,18 +189,18 @@ class ActorConfig:
 
 @dataclasses.dataclass(frozen=True)
 class EvaluatorConfig:
-  """The evaluator: a policy without training's exploration, in an environment of its own.
+  """The evaluator: it runs the policy without the exploration of training, in its own environment.
 
   Attributes:
-    enabled: whether a local run has one.
-    episodes: per evaluation, each evaluation with a policy version that was not evaluated before.
-    epsilon: share of its actions that are drawn at random; 0 for the greedy policy. A few of them (.05 in Mnih et al., 2015) say
-      more of a policy where a single wrong value would have it turn on the spot until the episode's end.
-    period_seconds: least time between two evaluations of a distributed run.
+    enabled: whether a local run has an evaluator.
+    episodes: per evaluation; each evaluation takes a policy version that was not evaluated before.
+    epsilon: probability of a random action; 0 for the greedy policy. A small one (0.05 in Mnih et al., 2015) tells more about a
+      policy if a single wrong value makes the greedy one turn on the spot until the episode ends.
+    period_seconds: minimum time between two evaluations of a distributed run.
     period_updates: gradient steps between two evaluations of an inline run.
-    solved_event: an event that every episode of an evaluation must have seen for it to count as solved; empty for none.
-    solved_return: a mean return that an evaluation must reach to count as solved; None for none.
-    solved_evaluations: evaluations in a row that must be solved; the run then ends. 0 lets it go on to its budget.
+    solved_event: event that must occur in every episode of an evaluation for it to count as solved; empty for none.
+    solved_return: mean return that an evaluation must reach to count as solved; None for none.
+    solved_evaluations: solved evaluations in a row that end the run; 0 lets it use its whole budget.
   """
 
   enabled: bool = True
@@ -222,12 +222,12 @@ class EvaluatorConfig:
 
   @property
   def has_goal(self) -> bool:
-    """Whether an evaluation can be solved."""
+    """Whether the config says what a solved evaluation is."""
     return bool(self.solved_event) or self.solved_return is not None
 
   @property
   def streak_to_solve(self) -> int:
-    """Solved evaluations in a row that end the run; 0 where nothing but its budget does."""
+    """Solved evaluations in a row that end the run; 0 if only its budget does."""
     return self.solved_evaluations if self.has_goal else 0
 
 
@@ -236,8 +236,8 @@ class RunConfig:
   """A run.
 
   Attributes:
-    name: of the experiment; run directories lie below `runs/<name>/`.
-    seed: from which every role's seed is derived.
+    name: of the experiment; run directories lie in `runs/<name>/`.
+    seed: the seed that every role's seed is derived from.
     environment_steps: the budget, in environment steps over all workers.
   """
 
@@ -290,7 +290,8 @@ class RunConfig:
     solved_event = self.evaluator.solved_event
     require(
       not solved_event or solved_event in names,
-      f"evaluator.solved_event is {solved_event!r}, which is not among the events ({', '.join(names) or 'none'}).",
+      f"evaluator.solved_event is {solved_event!r}, which is not among the events ({', '.join(names) or 'none'}): add it or "
+      "name another.",
     )
 
   def _check_sampling(self) -> None:
@@ -328,16 +329,16 @@ class RunConfig:
     if correction == "counts":
       require(
         self.learner.algorithm.ACTIONS == "discrete",
-        "learner.bias_correction is 'counts', which counts pairs of state and action, and the actions of "
+        "learner.bias_correction is 'counts', which counts pairs of state and action, but the actions of "
         f"{self.learner.algorithm.NAME!r} are continuous: use 'balance' or 'priority_sum'.",
       )
       require(
         self.replay.default.selector == "uniform",
-        "learner.bias_correction is 'counts', which takes its probabilities from draws of the default table, and those are by "
-        "priority: give it the selector 'uniform', or use 'balance' or 'priority_sum'.",
+        "learner.bias_correction is 'counts', which needs uniform draws from the default table: give that table the selector "
+        "'uniform', or use 'balance' or 'priority_sum'.",
       )
 
   @property
   def max_history(self) -> int:
-    """The longest tau that a table asks for, in steps; 1 where none does."""
+    """The longest history that an event sends to a table, in steps; 1 if none does."""
     return max((event.history for event in self.events if event.table is not None), default=1)

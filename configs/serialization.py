@@ -18,9 +18,9 @@ from configs.run import RunConfig
 
 T = TypeVar("T")
 
-# The field beside an algorithm's own that says which one it is.
+# The JSON field that names the algorithm.
 _TAG = "name"
-# What the command line's `learner.algorithm=NAME` replaces as a whole.
+# `learner.algorithm=NAME` on the command line replaces this part as a whole.
 _ALGORITHM = "learner.algorithm"
 
 
@@ -45,7 +45,7 @@ def _structure_float(value: Any, _: type) -> float:
 
 def _structure_str(value: Any, _: type) -> str:
   if not isinstance(value, str):
-    raise ValueError(f"{value!r} is not a text")
+    raise ValueError(f"{value!r} is not a string")
   return value
 
 
@@ -76,7 +76,7 @@ def _make_converter() -> cattrs.Converter:
   converter.register_structure_hook(float, _structure_float)
   converter.register_structure_hook(str, _structure_str)
   converter.register_structure_hook_func(_is_literal, _structure_choice)
-  # The union itself and not its members, whose fields are structured as any dataclass's.
+  # Only the union itself; its members are structured like any dataclass.
   converter.register_structure_hook_func(lambda kind: kind is AlgorithmConfig, _structure_algorithm)
   structure_run = make_dict_structure_fn(RunConfig, converter, _cattrs_forbid_extra_keys=True)
   converter.register_structure_hook(RunConfig, lambda value, kind: structure_run(upgraded(value), kind))
@@ -88,29 +88,29 @@ _CONVERTER = _make_converter()
 
 def to_dict(config: Any) -> dict[str, Any]:
   """A dataclass as nested dicts and lists of JSON values."""
-  # Through JSON, so that tuples become lists and what is not JSON fails here and not on another machine.
+  # Through JSON, so that tuples become lists, and a value that is not JSON fails here and not on another machine.
   try:
     data = json.loads(json.dumps(_plain(config, lambda value, field: True), allow_nan=False))
   except (TypeError, ValueError) as error:
     raise UserError(
-      f"The config holds a value that is not JSON ({error}): use numbers, texts, lists and dicts."
+      f"The config holds a value that is not JSON ({error}): use numbers, strings, lists and dicts."
     ) from None
   assert isinstance(data, dict)
   return data
 
 
 def without_defaults(config: Any) -> dict[str, Any]:
-  """What `to_dict` gives, less the fields that have their default. An algorithm keeps its name.
+  """Like `to_dict`, without the fields that have their default value; an algorithm keeps its name. `from_dict` reads it.
 
-  A field that is added to a dataclass later, with a default that changes nothing, leaves it the same; `from_dict` reads it.
+  A field that is added to a dataclass later does not change the result as long as it has its default value.
   """
-  told = _plain(config, lambda value, field: bool(value != _default(field)))
-  assert isinstance(told, dict)
-  return told
+  data = _plain(config, lambda value, field: bool(value != _default(field)))
+  assert isinstance(data, dict)
+  return data
 
 
 def _plain(value: Any, keeps: Callable[[Any, dataclasses.Field[Any]], bool]) -> Any:
-  """Dicts and lists of what dataclasses hold, of their fields only those that `keeps(value, field)` asks for."""
+  """Dataclasses as dicts and lists, with only the fields for which `keeps(value, field)` is true."""
   if dataclasses.is_dataclass(value):
     tag = {_TAG: value.NAME} if isinstance(value, AlgorithmConfig) else {}
     fields = ((field, getattr(value, field.name)) for field in dataclasses.fields(value))
@@ -126,11 +126,11 @@ def _default(field: dataclasses.Field[Any]) -> Any:
   return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
-def from_dict(data: Mapping[str, Any], cls: type[T] = RunConfig) -> T:  # type: ignore[assignment]
-  """The dataclass `cls` from what `to_dict` made of it.
+def from_dict(data: Mapping[str, Any], cls: type[T] = RunConfig) -> T:  # type: ignore[assignment]  # A default cannot bind T.
+  """The dataclass `cls` that `to_dict` turned into `data`.
 
   Raises:
-    UserError: a key is unknown (the sentence names the nearest), a value has the wrong type, or the config is refused.
+    UserError: a key is unknown (the message suggests the nearest), a value has the wrong type, or the config is not valid.
   """
   try:
     return _CONVERTER.structure(data, cls)
@@ -139,7 +139,7 @@ def from_dict(data: Mapping[str, Any], cls: type[T] = RunConfig) -> T:  # type: 
 
 
 def _first_sentence(error: BaseException, path: str = "") -> str:
-  """The first mistake in a tree of cattrs errors, as a sentence."""
+  """The first mistake in a tree of cattrs errors, as one sentence."""
   if isinstance(error, UserError):
     return str(error)
   if isinstance(error, ForbiddenExtraKeysError):
@@ -209,15 +209,15 @@ def override(config: RunConfig, overrides: Mapping[str, str]) -> RunConfig:
   """`config` with values replaced by dotted path.
 
   A table or an event is reached by its name or its index: `replay.tables.goal.probability`, `events.0.history`. An algorithm's
-  name chooses its defaults, whatever was there before: `learner.algorithm=sac`. The order does not matter: a part is set after
-  the whole that it belongs to.
+  name selects its defaults, whatever was set before: `learner.algorithm=sac`. The order of the overrides does not matter: a
+  field is set after the part that contains it.
 
   Args:
     config: the config to start from; it is not changed.
     overrides: path -> value as text; see `parse_value`.
 
   Raises:
-    UserError: a path does not exist (the sentence names the nearest), or the new config is refused.
+    UserError: a path does not exist (the message suggests the nearest), or the new config is not valid.
   """
   data = to_dict(config)
   paths = {path: _ALGORITHM if path == f"{_ALGORITHM}.{_TAG}" else path for path in overrides}
@@ -242,13 +242,13 @@ def _set(data: dict[str, Any], path: str, text: str) -> None:
 
 
 def _with_defaults(algorithm: Any) -> Any:
-  """All fields of an algorithm that is given by its name, or by its name and some of them."""
+  """An algorithm given by its name, or by its name and some fields, with all its fields."""
   fields = {_TAG: algorithm} if isinstance(algorithm, str) else algorithm
   return to_dict(find_algorithm(fields.get(_TAG))()) | fields if isinstance(fields, dict) else algorithm
 
 
 def _is_free_form(parents: list[str]) -> bool:
-  # The keyword arguments of an environment, a condition or a potential are the user's: any name may be added.
+  # An environment, a condition or a potential may take any keyword argument.
   return bool(parents) and parents[-1] in ("arguments", "potential_arguments")
 
 

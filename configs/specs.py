@@ -1,4 +1,4 @@
-"""What an event is and what a replay table is, as a user writes them down."""
+"""Specs of events and replay tables, as a user writes them."""
 
 import dataclasses
 import math
@@ -34,13 +34,13 @@ class EventSpec:
 
   Attributes:
     name: of the event, unique in a run.
-    condition: `module:name` of omega. A function `f(step) -> bool`, or a class whose instances are called with the step
-      and have a `reset()` for the start of an episode. It is a reference, not a function, so that another machine can
-      load it. `step` is an `environments.events.EventStep`.
+    condition: `module:name` of omega: a function `f(step) -> bool`, or a class whose instances are called with the step. An
+      instance may have a `reset()`, which is called at the start of an episode. This is a reference, not a function, so that
+      another machine can load it. `step` is an `environments.events.EventStep`.
     history: tau in steps: the event step and the `history - 1` steps before it go to the event's table.
-    table: the event table that receives the history; the event's own name where empty. Events may share one. None for an
-      event that is only watched, by the evaluator and in the summaries of episodes: its history is not used.
-    arguments: keyword arguments for the condition's class (or function), JSON values.
+    table: the event table that receives the history; empty for a table with the event's name. Events may share a table. None
+      for an event that is only watched, by the evaluator and in the summaries of episodes; its history is not used.
+    arguments: keyword arguments of the condition's class (or function), as JSON values.
   """
 
   name: str
@@ -66,15 +66,15 @@ class EventSpec:
 
 @dataclasses.dataclass(frozen=True)
 class TableSpec:
-  """A replay table (SSET, Algorithm 1): eta_i, kappa_i, d_i and how items are chosen within it.
+  """A replay table (SSET, Algorithm 1).
 
   Attributes:
     name: of the table on the server.
-    probability: eta_i, the share of every batch that comes from this table.
-    capacity: kappa_i in transitions; None means the run's capacity times `probability`, as in the paper's Table 1.
+    probability: share of every batch (eta_i).
+    capacity: kappa_i in transitions; None for the run's capacity times `probability`, as in the paper's Table 1.
     min_size: d_i in transitions: the table takes part in batches once it holds this many.
-    selector: how an item is chosen: `uniform`, `prioritized` (by TD error; see `PriorityConfig`), `fifo` (the oldest) or
-      `lifo` (the newest).
+    selector: how items are drawn: `uniform`, `prioritized` (by TD error; see `PriorityConfig`), `fifo` (the oldest) or `lifo`
+      (the newest).
   """
 
   name: str

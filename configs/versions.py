@@ -1,4 +1,4 @@
-"""The libraries whose versions a run notes down."""
+"""The libraries whose versions a run records."""
 
 import importlib.metadata
 

@@ -1,4 +1,4 @@
-"""The worlds, the event conditions that belong to them, and their way into the run."""
+"""The built-in worlds, event conditions, reward shaping, and the environment that a run steps."""
 
 from environments.conditions import And, EpisodeEnd, Held, Info, Not, Or, Region, Rising, Then, Threshold
 from environments.event_environment import EventEnvironment, make_environment_spec

@@ -1,4 +1,4 @@
-"""How the built-in worlds check their arguments: a mistake is one sentence."""
+"""Checks of the built-in worlds' arguments."""
 
 from configs import UserError
 

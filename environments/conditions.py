@@ -1,4 +1,4 @@
-"""Event conditions to build events from, by reference and JSON arguments alone.
+"""Event conditions to combine, by reference and JSON arguments alone.
 
     EventSpec(
       "fast_and_close",
@@ -12,9 +12,9 @@
       },
     )
 
-Wherever one condition takes another, that is `{"condition": "module:name", "arguments": {...}}`, or the reference alone
-where there are no arguments, or, in Python, a condition itself. Every part is evaluated at every step, whatever the others
-say, since it may count steps. All of them start anew with each episode, and their parts with them.
+A condition that takes another one accepts `{"condition": "module:name", "arguments": {...}}`, the reference alone if there are no
+arguments, or, in Python, the condition itself. Every part is evaluated at every step, whatever the others return, since it may
+count steps. Each episode resets a condition and its parts.
 """
 
 import math
@@ -34,9 +34,9 @@ Ending = Literal["any", "terminated", "truncated"]
 
 
 class Threshold:
-  """Fires while a number of the step is above or below a bound, or between two; bounds themselves do not count.
+  """Fires while a number of the step is above a bound, below a bound, or between two; a number on a bound is not.
 
-  SSET's reward thresholds (Section 6) are this one with `of="reward"`.
+  SSET's reward thresholds (Section 6) are this condition with `of="reward"`.
   """
 
   def __init__(
@@ -49,9 +49,9 @@ class Threshold:
     """Makes the condition.
 
     Args:
-      of: the field of the `EventStep` that holds the number. A condition of the paper looks at the state that the step
-        leads to, `next_observation`; `observation` is the one that it left.
-      key: the key of an `info`; the index in an observation, one number an axis; None for a reward or an observation of
+      of: the field of the `EventStep` that holds the number. The paper's conditions look at the state that the step leads
+        to, `next_observation`; `observation` is the state before the step.
+      key: the key in `info`, or the index into an observation, one number per axis; None for a reward or an observation of
         one number.
       above: the number must be larger.
       below: the number must be smaller.
@@ -68,10 +68,10 @@ class Threshold:
     self._above = -math.inf if above is None else _check_number("Threshold", "above", above)
     self._below = math.inf if below is None else _check_number("Threshold", "below", below)
     if not self._above < self._below:
-      raise UserError(f"Threshold is above {above} and below {below}, which no number is: exchange them.")
+      raise UserError(f"Threshold is above {above} and below {below}, but no number is both: exchange them.")
 
   def __call__(self, step: EventStep) -> bool:
-    """Whether the number lies within the bounds; NaN lies nowhere.
+    """Whether the number lies within the bounds; NaN never does.
 
     Raises:
       UserError: the step has no such number.
@@ -91,9 +91,9 @@ class Threshold:
 
 
 class Region:
-  """Fires while the state that the step leads to lies in a box, its faces included.
+  """Fires while the state that the step leads to lies in a box, faces included.
 
-  It looks at `next_observation`, laid out as one row (C order). Combine it with `Rising` for the moment of entering.
+  It looks at `next_observation`, flattened (in C order). Combine it with `Rising` for the moment of entering.
   """
 
   def __init__(
@@ -105,9 +105,9 @@ class Region:
     """Makes the condition.
 
     Args:
-      low: the least value of each dimension; None leaves it open.
-      high: the greatest value of each dimension; None leaves it open.
-      dimensions: the positions in the observation that these are for; None for all of them from the first on.
+      low: minimum of each dimension; None for no minimum.
+      high: maximum of each dimension; None for no maximum.
+      dimensions: indices into the observation, one for each pair of bounds; None for the first ones.
 
     Raises:
       UserError: an argument is not valid.
@@ -131,7 +131,7 @@ class Region:
     self._dimensions = np.array(chosen)
 
   def __call__(self, step: EventStep) -> bool:
-    """Whether the state lies in the box; one with a NaN among these dimensions does not.
+    """Whether the state lies in the box; a NaN in one of the dimensions lies outside.
 
     Raises:
       UserError: the observation has fewer dimensions.
@@ -146,15 +146,15 @@ class Region:
 
 
 class Info:
-  """Fires while a value of the environment's `info` is true, or equals a given one."""
+  """Fires while a value in the environment's `info` is true, or equals a given value."""
 
   def __init__(self, key: str, equals: Any = None, optional: bool = False):
     """Makes the condition.
 
     Args:
       key: in `info`.
-      equals: what the value must be, in JSON: a list stands for a tuple or an array too; None asks for a true value.
-      optional: whether a step's `info` may lack the key; such a step does not fire. Otherwise it is a mistake.
+      equals: the value to fire at, as JSON: a list also equals a tuple or an array; None fires at any true value.
+      optional: whether `info` may lack the key, which does not fire. Otherwise a missing key is an error.
 
     Raises:
       UserError: an argument is not valid.
@@ -166,7 +166,7 @@ class Info:
     self._optional = optional
 
   def __call__(self, step: EventStep) -> bool:
-    """Whether the value is what is asked for.
+    """Whether the value is true, or equal to the given one.
 
     Raises:
       UserError: `info` lacks the key.
@@ -178,7 +178,7 @@ class Info:
 
 
 class _Combinator:
-  """A condition made from others, its parts."""
+  """A condition made from other conditions, its parts."""
 
   def __init__(self, *parts: Part):
     kind = type(self).__name__
@@ -194,15 +194,15 @@ class _Combinator:
     self._begin()
 
   def _begin(self) -> None:
-    """Sets what an episode changes."""
+    """Resets what the condition remembers within an episode."""
 
   def _evaluate(self, step: EventStep) -> list[bool]:
-    """The value of every part: all of them see every step."""
+    """The values of all parts, each of which sees every step."""
     return [as_bool(part(step), f"A part of {type(self).__name__}") for part in self._parts]
 
 
 class And(_Combinator):
-  """Fires while all of its parts do."""
+  """Fires while all of its parts fire."""
 
   def __init__(self, conditions: Sequence[Part]):
     """Makes it from one part or more.
@@ -218,7 +218,7 @@ class And(_Combinator):
 
 
 class Or(_Combinator):
-  """Fires while one of its parts does, or several."""
+  """Fires while at least one of its parts fires."""
 
   def __init__(self, conditions: Sequence[Part]):
     """Makes it from one part or more.
@@ -234,7 +234,7 @@ class Or(_Combinator):
 
 
 class Not(_Combinator):
-  """Fires while its part does not."""
+  """Fires while its part does not fire."""
 
   def __init__(self, condition: Part):
     """Makes it.
@@ -250,9 +250,9 @@ class Not(_Combinator):
 
 
 class Rising(_Combinator):
-  """Fires at the first of any steps in a row at which its part fires.
+  """Fires when its part starts to fire: at a step at which the part fires after one at which it did not.
 
-  Before an episode's first step nothing has fired, so a part that fires at that step rises there.
+  Before an episode's first step nothing has fired, so a part that fires at the first step starts there.
   """
 
   def __init__(self, condition: Part):
@@ -267,16 +267,16 @@ class Rising(_Combinator):
     self._last = False
 
   def __call__(self, step: EventStep) -> bool:
-    """Whether the part fires and did not at the step before."""
+    """Whether the part fires now and did not fire at the step before."""
     (now,) = self._evaluate(step)
     last, self._last = self._last, now
     return now and not last
 
 
 class Held(_Combinator):
-  """Fires while its part has fired at the last `steps` steps, this one included, all of this episode.
+  """Fires while its part has fired at each of the episode's last `steps` steps, including this one.
 
-  It goes on firing as long as the part does; take `Rising` of it, or `Then`, for a single step.
+  It keeps firing as long as its part does; wrap it in `Rising` or `Then` for a single step.
   """
 
   def __init__(self, condition: Part, steps: int):
@@ -298,12 +298,12 @@ class Held(_Combinator):
 
 
 class Then(_Combinator):
-  """Fires when one thing comes after another, at most `within` steps later.
+  """Fires when one part fires after another, at most `within` steps later.
 
-  It fires at a step at which `second` does, if `first` did 1 to `within` steps before. Each time needs a `first` of its own:
-  one that came before the last firing counts no more. `first` and `second` at the same step are not one after the other.
+  It fires at a step at which `second` fires, if `first` fired 1 to `within` steps earlier. Each firing needs a new `first`: one
+  from before the last firing no longer counts. `first` and `second` at the same step are not one after the other.
 
-  SSET's racing event "re-established", back on the track for 2 s (20 steps) after having left it (Section 7.2), is
+  SSET's racing event "re-established" (Section 7.2), back on the track for 2 s (20 steps) after leaving it, is
 
       Then(first="track:is_off", second=Held("track:is_on", steps=20))
   """
@@ -318,7 +318,7 @@ class Then(_Combinator):
     super().__init__(first, second)
 
   def _begin(self) -> None:
-    self._since_first: int | None = None  # None where there was no first since the last firing.
+    self._since_first: int | None = None  # None if `first` has not fired since the last firing.
 
   def __call__(self, step: EventStep) -> bool:
     """Whether `second` fires in time after a `first`."""
@@ -336,15 +336,15 @@ class Then(_Combinator):
 
 
 class EpisodeEnd(_Combinator):
-  """Fires at the last step of an episode, if its part, where it has one, fires there."""
+  """Fires at the last step of an episode, if its part fires there or it has none."""
 
   def __init__(self, condition: Part | None = None, by: Ending = "any"):
     """Makes it.
 
     Args:
-      condition: what must hold at the last step; None for nothing more.
+      condition: the part, which must also fire at the last step; None for none.
       by: which end counts: "terminated" by the rules of the world, "truncated" by a time limit, or "any". An episode that
-        is both at once has terminated.
+        is both counts as terminated.
 
     Raises:
       UserError: an argument is not valid.
@@ -355,7 +355,7 @@ class EpisodeEnd(_Combinator):
     super().__init__(*(() if condition is None else (condition,)))
 
   def __call__(self, step: EventStep) -> bool:
-    """Whether the episode ends here, and in the way asked for."""
+    """Whether the episode ends here as asked, and the part fires."""
     holds = all(self._evaluate(step))
     if self._by == "terminated":
       return holds and step.terminated
@@ -404,14 +404,14 @@ def _is_index(value: Any) -> bool:
 
 
 def _check_key(kind: str, of: str, key: Any) -> Any:
-  """The key of an `info` as it is; the index into an observation as a tuple."""
+  """The key in `info` unchanged, or the index into an observation as a tuple."""
   if of == "reward":
     if key is not None:
       raise UserError(f"{kind} has the key {key!r} of a reward, which is one number: leave the key out.")
     return None
   if of == "info":
     if not isinstance(key, str) or not key:
-      raise UserError(f"{kind} has the key {key!r} of info: it must be a text.")
+      raise UserError(f"{kind} has the key {key!r} of info: it must be a string.")
     return key
   index = () if key is None else (key,) if isinstance(key, int) else key
   if not isinstance(index, (list, tuple)) or not all(_is_index(position) for position in index):
@@ -440,7 +440,7 @@ def _element(kind: str, of: str, observation: Any, index: tuple[int, ...]) -> An
 
 
 def _plain(value: Any) -> Any:
-  """A value as JSON has it, so that a tuple or an array of `info` equals a list of the config."""
+  """A value as in JSON, so that a tuple or an array in `info` equals a list in the config."""
   if isinstance(value, (np.ndarray, np.generic)):
     return value.tolist()
   if isinstance(value, (list, tuple)):

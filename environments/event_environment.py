@@ -1,4 +1,4 @@
-"""`EventEnvironment`: a gymnasium environment as a dm_env environment, with its events evaluated."""
+"""`EventEnvironment`: a gymnasium environment as a dm_env environment that evaluates events."""
 
 import numbers
 from collections.abc import Callable, Sequence
@@ -23,13 +23,13 @@ _ENDS = np.float32(0.0)
 
 
 class EventEnvironment(dm_env.Environment):
-  """Steps a gymnasium environment by dm_env's rules, evaluates events at each step, and shapes rewards if it is told to.
+  """Steps a gymnasium environment by dm_env's rules, evaluates events at each step, and shapes rewards if asked to.
 
-  As dm_env has it, `step` after the end of an episode (or before the first `reset`) starts an episode and ignores its
-  action. Rewards and observations are passed on as they are, NaN included: the adder is the one who looks at them.
+  As in dm_env, `step` after the end of an episode (or before the first `reset`) starts an episode and ignores its action.
+  Rewards and observations are passed on unchanged, NaN included; the adder checks them.
 
-  Continuous actions with finite bounds are canonical: in [-1, 1], whatever the environment's own bounds are, so that
-  policies and what is replayed know one range. Here alone they are mapped onto those bounds.
+  Continuous actions with finite bounds are canonical: in [-1, 1], whatever the environment's own bounds are, so that policies
+  and replay know one range. Only this class maps them onto the environment's bounds.
   """
 
   def __init__(
@@ -39,13 +39,13 @@ class EventEnvironment(dm_env.Environment):
     seed: int | None = None,
     shaping: Shaping | None = None,
   ):
-    """Wraps `gym_env`, which it owns from here on.
+    """Wraps `gym_env`, and takes ownership of it.
 
     Args:
       gym_env: the environment.
       events: in the order of their bits.
-      seed: for the first reset and for the action space; later episodes go on with the environment's own generator.
-      shaping: of the rewards that the learner gets; None for none.
+      seed: for the first reset and for the action space; later episodes continue the environment's own generator.
+      shaping: of the learner's rewards; None for none.
 
     Raises:
       UserError: a space is of a kind that cannot be stored, or an event cannot be loaded.
@@ -74,7 +74,7 @@ class EventEnvironment(dm_env.Environment):
     return EventTimeStep(dm_env.StepType.FIRST, None, None, self._observation)
 
   def step(self, action: Any) -> EventTimeStep:
-    """Takes an action of `action_spec()`; a continuous one outside its bounds counts as the nearest within.
+    """Takes an action of `action_spec()`; a continuous action is clipped to its bounds.
 
     Raises:
       UserError: a continuous action has another shape than the spec, the environment's reward is not a number, or an
@@ -84,7 +84,7 @@ class EventEnvironment(dm_env.Environment):
       return self.reset()
     gym_action = self._to_gym_action(action)
     raw_observation, raw_reward, terminated, truncated, info = self.gym_env.step(gym_action)
-    # numpy Booleans, which environments often return, are neither `is True` nor JSON.
+    # Environments often return numpy Booleans, which fail `is True` and are not JSON.
     terminated, truncated = bool(terminated), bool(truncated)
     reward = raw_reward if type(raw_reward) is float else _real_number(raw_reward)
     last, observation = self._observation, self._convert(raw_observation)
@@ -110,7 +110,7 @@ class EventEnvironment(dm_env.Environment):
   def action_spec(self) -> specs.BoundedArray:
     """A `DiscreteArray` of int32 that counts from 0, or a `BoundedArray` of float32.
 
-    A Box whose bounds are all finite, low below high, is [-1, 1] of the same shape here; another one has its own bounds.
+    A Box whose bounds are all finite, with low below high, becomes [-1, 1]; any other Box keeps its own bounds.
     """
     return self._action_spec
 
@@ -123,7 +123,7 @@ class EventEnvironment(dm_env.Environment):
     return specs.BoundedArray((), np.float32, minimum=0.0, maximum=1.0, name="discount")
 
   def render(self) -> Any:
-    """The gymnasium environment's picture, as its render mode says."""
+    """The gymnasium environment's picture, in its render mode."""
     return self.gym_env.render()
 
   def close(self) -> None:
@@ -176,13 +176,13 @@ def _action_spec(space: spaces.Space[Any]) -> specs.BoundedArray:
 
 
 def _can_rescale(space: spaces.Box) -> bool:
-  """Whether every dimension has two bounds with something between them."""
+  """Whether every dimension has two finite bounds, low below high."""
   finite = np.isfinite(_as_float32(space.low)) & np.isfinite(_as_float32(space.high))
   return bool((finite & (space.low < space.high)).all())
 
 
 def _action_converter(space: spaces.Space[Any]) -> Callable[[Any], Any]:
-  """From an action of the spec to one of `space`."""
+  """The function from an action of the spec to one of `space`."""
   if isinstance(space, spaces.Discrete):
     start = int(space.start)
     return int if start == 0 else lambda action: start + int(action)
@@ -192,9 +192,9 @@ def _action_converter(space: spaces.Space[Any]) -> Callable[[Any], Any]:
   return _clipper(space)
 
 
-# np.clip takes four times as long as the two functions that it stands for, and an action is mapped at every step.
+# np.clip takes four times as long as np.minimum and np.maximum, and every step converts an action.
 def _clipper(space: spaces.Box) -> Callable[[Any], npt.NDArray[Any]]:
-  """From an action in the bounds of `space`, rounded to float32, to one of its dtype: in float64 it can lie just outside."""
+  """The function that converts an action to the dtype of `space` and clips it: as float32, a bound can lie just outside."""
   dtype, shape, low, high = space.dtype, space.shape, space.low, space.high
 
   def convert(action: Any) -> npt.NDArray[Any]:
@@ -206,13 +206,12 @@ def _clipper(space: spaces.Box) -> Callable[[Any], npt.NDArray[Any]]:
 
 
 def _rescaler(space: spaces.Box) -> Callable[[Any], npt.NDArray[Any]]:
-  """From [-1, 1] to the bounds of `space`: an affine map, within rounding, that takes -1 and 1 to the bounds exactly."""
+  """The map from [-1, 1] to the bounds of `space`: affine, except for rounding, and exact at -1 and 1."""
   dtype, shape = space.dtype, space.shape
-  # In float64, so that rounding to the dtype comes last: its own bounds survive that.
+  # In float64, so that rounding to the dtype comes last; it leaves the bounds, which have that dtype, unchanged.
   low, high = space.low.astype(np.float64), space.high.astype(np.float64)
   offset, scale = low / 2 + high / 2, high / 2 - low / 2
-  # Where rounding keeps -1 or 1 short of its bound, a map that is steeper by more than that reaches it; what goes beyond the
-  # bounds is cut off anyway.
+  # If rounding leaves -1 or 1 short of its bound, a slightly steeper map reaches it; what goes beyond the bounds is clipped.
   short = (offset - scale > low) | (offset + scale < high)
   scale = scale + short * 4 * np.finfo(np.float64).eps * np.maximum(np.abs(low), np.abs(high))
 
@@ -225,5 +224,5 @@ def _rescaler(space: spaces.Box) -> Callable[[Any], npt.NDArray[Any]]:
 
 
 def _check_shape(action: npt.NDArray[Any], shape: tuple[int, ...]) -> None:
-  if action.shape != shape:  # It might broadcast to the right one, and no one would notice.
-    raise UserError(f"An action has the shape {action.shape}, but the environment takes {shape}: mend the policy.")
+  if action.shape != shape:  # Broadcasting might hide this.
+    raise UserError(f"An action has the shape {action.shape}, but the environment takes {shape}: fix the policy.")

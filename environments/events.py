@@ -1,7 +1,7 @@
 """Events: conditions on a step of the environment, and the monitor that turns them into a bit mask.
 
-An event's condition sees the whole step and not only what the replay stores: the `info` of the environment, and whether
-the episode ended by its own rules or by the clock.
+An event's condition sees the whole step and not only what the replay stores: also the `info` of the environment, and whether the
+episode terminated or was truncated.
 """
 
 import copy
@@ -25,7 +25,7 @@ class EventStep(NamedTuple):
     observation: s_t, with the shape and dtype of the environment's `observation_spec()`.
     action: a_t, as the gymnasium environment got it.
     reward: r_t.
-    next_observation: s_{t+1}, as `observation`.
+    next_observation: s_{t+1}, in the form of `observation`.
     info: what the gymnasium environment returned with s_{t+1}.
     terminated: the episode ended in s_{t+1} by the rules of the world.
     truncated: the episode was cut off after s_{t+1}, for example by a time limit.
@@ -43,8 +43,8 @@ class EventStep(NamedTuple):
 class Condition(Protocol):
   """omega: whether the event occurs at a step.
 
-  A function is one. So is an object, which may keep a state between steps; if it has a `reset()`, that is called before
-  the first step of every episode.
+  A condition is a function, or a callable object that may keep state between steps. If it has a `reset()`, that is called
+  before the first step of every episode.
   """
 
   def __call__(self, step: EventStep) -> bool:
@@ -56,7 +56,7 @@ def load_reference(reference: str, what: str) -> Callable[..., Any]:
 
   Args:
     reference: for example "environments.three_rooms:at_gap".
-    what: what it is to the user, the beginning of the sentence when it cannot be loaded: "The condition of event 'x'".
+    what: its role, which starts the error message: "The condition of event 'x'".
 
   Raises:
     UserError: the module is not found or raises when imported, or the name is missing or cannot be called.
@@ -95,7 +95,7 @@ def _import_module(name: str, what: str) -> ModuleType:
 
 def _import_failure(name: str, what: str, error: Exception) -> str:
   kind = type(error).__name__
-  return f"{what} cannot be loaded: importing the module {name!r} raised {kind} ({error}), mend the module."
+  return f"{what} cannot be loaded: importing the module {name!r} raised {kind} ({error}), fix the module."
 
 
 def _name_of(target: Any) -> str:
@@ -106,7 +106,7 @@ def _name_of(target: Any) -> str:
 class _Event(NamedTuple):
   name: str
   bit: int
-  condition: Callable[[EventStep], Any]  # A Condition, that is; its result is checked.
+  condition: Callable[[EventStep], Any]  # A `Condition` whose result is still to be checked.
   reset: Callable[[], Any] | None
 
 
@@ -117,7 +117,7 @@ class EventMonitor:
     """Loads the conditions.
 
     Raises:
-      UserError: a condition cannot be loaded, or does not take its arguments.
+      UserError: a condition cannot be loaded, or does not accept its arguments.
     """
     self._events = tuple(_load_event(spec, 1 << index) for index, spec in enumerate(specs))
 
@@ -132,7 +132,7 @@ class EventMonitor:
         try:
           event.reset()
         except Exception as error:
-          raise UserError(f"{_failure(event.name, 'reset()', error)}: mend its condition.") from error
+          raise UserError(f"{_failure(event.name, 'reset()', error)}: fix its condition.") from error
 
   def __call__(self, step: EventStep) -> int:
     """The mask of the events that occur at `step`.
@@ -147,7 +147,7 @@ class EventMonitor:
       except UserError as error:
         raise UserError(f"The condition of event {event.name!r} failed: {error}") from error
       except Exception as error:  # The condition is the user's.
-        raise UserError(f"{_failure(event.name, 'condition', error)}: mend it.") from error
+        raise UserError(f"{_failure(event.name, 'condition', error)}: fix it.") from error
       if fired is True or (fired is not False and as_bool(fired, f"The condition of event {event.name!r}")):
         mask |= event.bit
     return mask
@@ -158,14 +158,14 @@ def _failure(name: str, part: str, error: Exception) -> str:
 
 
 def as_bool(fired: Any, what: str) -> bool:
-  """What a condition returned, as a bool.
+  """A condition's result as a bool.
 
   Args:
-    fired: a bool of Python or of numpy.
-    what: who returned it, the beginning of the sentence when it is something else: "The condition of event 'x'".
+    fired: the result, a Python or numpy bool.
+    what: returned it, and starts the error message: "The condition of event 'x'".
 
   Raises:
-    UserError: it is something else.
+    UserError: the result is something else.
   """
   if isinstance(fired, (bool, np.bool_)):
     return bool(fired)
@@ -178,18 +178,17 @@ def make_condition(reference: str, arguments: Mapping[str, Any], what: str) -> C
 
 
 def make_callable(reference: str, arguments: Mapping[str, Any], what: str, takes: Sequence[str]) -> Callable[..., Any]:
-  """What a reference and its arguments make: an instance of a class, a function with its arguments bound, or a copy of an object.
-
-  Whatever it remembers is for one environment alone.
+  """The callable that a reference and its arguments make: an instance of a class, a function with bound arguments, or a copy of
+  an object. Every call makes a new one, so that environments share no state.
 
   Args:
     reference: `module:name`.
-    arguments: for the class, or for the function beside those that it will be called with.
-    what: what it is to the user, the beginning of the sentence when it cannot be made: "The condition of event 'x'".
-    takes: what it will be called with, for that sentence: ("a step",).
+    arguments: keyword arguments of the class, or of the function beside those of each call.
+    what: its role, which starts the error message: "The condition of event 'x'".
+    takes: the arguments of each call, for the error message: ("a step",).
 
   Raises:
-    UserError: it cannot be loaded, does not take its arguments, or cannot be called.
+    UserError: it cannot be loaded, does not accept its arguments, or cannot be called.
   """
   target = load_reference(reference, what)
   named = f"{what}, {reference!r},"
@@ -242,7 +241,7 @@ def _instantiate(
 def _check_takes(function: Callable[..., Any], arguments: Mapping[str, Any], named: str, takes: Sequence[str]) -> None:
   try:
     signature = inspect.signature(function)
-  except ValueError:  # Some callables written in C do not tell; they are found out at the first call.
+  except ValueError:  # Some callables written in C have no signature; a mismatch shows at the first call.
     return
   try:
     signature.bind(*(None for _ in takes), **arguments)

@@ -25,12 +25,12 @@ BUILT_IN: Mapping[str, Callable[..., gymnasium.Env[Any, Any]]] = {
   "randomised_skills": RandomisedSkills,
 }
 
-# "package:Env-v1", gymnasium's own way to name a module to import first, does not look like this: it has a '-'.
+# Does not match "package:Env-v1", which is how gymnasium names a module to import first, because of the '-'.
 _REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
 def register_built_in() -> None:
-  """Makes the built-in worlds known to gymnasium, three_rooms as "Slipstream/ThreeRooms-v0"."""
+  """Registers the built-in worlds with gymnasium, three_rooms as "Slipstream/ThreeRooms-v0"."""
   for world in BUILT_IN.values():
     name = f"Slipstream/{world.__name__}-v0"
     if name not in gymnasium.registry:
@@ -41,9 +41,9 @@ def make(config: EnvironmentConfig, render: bool = False) -> gymnasium.Env[Any, 
   """The environment that `config` names.
 
   Args:
-    config: a name of `BUILT_IN`, a `module:function`, or a gymnasium id; and its keyword arguments.
-    render: whether pictures will be asked of it: gives it the render mode "rgb_array", where a function of the user
-      takes one and the arguments do not name another.
+    config: the name, which is one of `BUILT_IN`, a `module:function` or a gymnasium id, and keyword arguments.
+    render: whether it will render pictures. It then gets the render mode "rgb_array", unless the arguments name another or a
+      user's function takes none.
 
   Raises:
     UserError: there is no such environment, it refuses its arguments, or it is not a `gymnasium.Env`.
@@ -55,7 +55,7 @@ def make(config: EnvironmentConfig, render: bool = False) -> gymnasium.Env[Any, 
   else:
     env = _make_gymnasium(config, render)
   if not isinstance(env, gymnasium.Env):
-    raise UserError(f"The environment {config.name!r} gave a {type(env).__name__}: it must return a gymnasium.Env.")
+    raise UserError(f"The environment {config.name!r} is a {type(env).__name__}: it must be a gymnasium.Env.")
   return env
 
 
@@ -67,8 +67,8 @@ def make_event_environment(
   Args:
     config: of the run.
     seed: of the environment.
-    render: whether pictures will be asked of it.
-    shaped: whether its steps tell the config's shaping: for those that write transitions, and not for evaluators.
+    render: whether it will render pictures.
+    shaped: whether its steps carry the config's shaping, which a worker needs and an evaluator does not.
 
   Raises:
     UserError: the environment, an event or the potential cannot be made.
@@ -102,14 +102,14 @@ def _call(function: Callable[..., Any], config: EnvironmentConfig, render: bool)
 def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter] | None:
   try:
     return inspect.signature(function).parameters
-  except ValueError:  # Some callables written in C do not tell.
+  except ValueError:  # Some callables written in C have no signature.
     return None
 
 
 def _make_gymnasium(config: EnvironmentConfig, render: bool) -> gymnasium.Env[Any, Any]:
   arguments = {"render_mode": "rgb_array", **config.arguments} if render else dict(config.arguments)
   if arguments.get("render_mode") == "rgb_array":
-    # pygame, with which some worlds draw, looks for a screen otherwise, and complains where there is none.
+    # Otherwise pygame, with which some worlds draw, looks for a screen and fails if there is none.
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
   try:
     return gymnasium.make(config.name, **arguments)
@@ -121,7 +121,7 @@ def _make_gymnasium(config: EnvironmentConfig, render: bool) -> gymnasium.Env[An
     hint = f"did you mean {names}?" if near else "check the id, or write 'module:function'."
     raise UserError(f"There is no environment {config.name!r}: {hint}") from error
   except ModuleNotFoundError as error:
-    # gymnasium raises an error of its own, without a name, from that of a module which an id names ("module:Env-v1").
+    # For an id with a module ("module:Env-v1") gymnasium raises its own error, without a name, from the original one.
     missing = error.name or getattr(error.__cause__, "name", None)
     raise UserError(
       f"The environment {config.name!r} needs the module {missing!r}: install its package or give its folder with "

@@ -1,8 +1,10 @@
-"""What the grid worlds take from the minigrid library, and the one object that it lacks.
+"""The objects that the grid worlds take from the minigrid library, and one that it lacks.
 
-This is the only module that imports minigrid, and it is imported when a world is made: the worlds' event conditions
-load where the extra `worlds` is not installed, and a run of another world does not wait for pygame.
+Only this module imports minigrid, and it is imported only when a world is made. So the worlds' event conditions load without the
+extra `worlds`, and a run of another world does not wait for pygame.
 """
+
+from typing import Any
 
 from minigrid.core.constants import COLOR_TO_IDX, COLORS, OBJECT_TO_IDX, STATE_TO_IDX
 from minigrid.core.grid import Grid
@@ -21,12 +23,12 @@ __all__ = [
   "WorldObj",
 ]
 
-# The library's floor has the state 0 always. Another state keeps the two apart in the library's cache of drawn tiles.
+# The library's floor always has the state 0. Another state tells spikes from floor in the library's cache of drawn tiles.
 _SPIKES_STATE = STATE_TO_IDX["closed"]
 
 
 class Spikes(Floor):
-  """A yellow square that the agent can walk on, to its cost."""
+  """A yellow square that the agent can walk on, at a cost."""
 
   def __init__(self) -> None:
     super().__init__("yellow")
@@ -35,7 +37,7 @@ class Spikes(Floor):
     """Type, colour and state, as the library numbers them."""
     return OBJECT_TO_IDX[self.type], COLOR_TO_IDX[self.color], _SPIKES_STATE
 
-  def render(self, img: npt.NDArray) -> None:
+  def render(self, img: npt.NDArray[Any]) -> None:
     """Draws two rows of dark spikes on yellow."""
     fill_coords(img, point_in_rect(0.031, 1, 0.031, 1), COLORS[self.color])
     for left in (0.14, 0.56):

@@ -1,4 +1,4 @@
-"""A solver for the grid worlds, which knows all of the world: shows that an episode can be solved, and plays it."""
+"""A planner for the grid worlds that sees the whole world: it shows that an episode can be solved, and how."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -11,16 +11,16 @@ class _State(NamedTuple):
   position: Position
   heading: int
   carrying: int  # The index of the key in hand, or -1.
-  keys: tuple[Position | None, ...]  # Where each key lies; None in hand.
-  opened: frozenset[Position]  # Doors that were closed.
+  keys: tuple[Position | None, ...]  # Where each key lies; None for the key in hand.
+  opened: frozenset[Position]  # Doors that the plan has opened.
   drops: int
 
 
 def shortest_plan(world: GridWorld) -> tuple[int, ...] | None:
-  """The fewest actions that lead from where `world` is to its goal, or None if nothing does.
+  """A shortest sequence of actions from the world's current state to its goal, or None if there is none.
 
-  It walks neither on lava nor on spikes. It drops a key only where there is no way without that (one key behind the
-  other), and no more often than it has to. The world is not changed.
+  It walks neither on lava nor on spikes. It drops a key only if there is no other way (one key behind the other), and as rarely
+  as possible. The world is not changed.
   """
   searcher = _Searcher(world)
   for drops in range(len(searcher.colours) + 1):
@@ -31,7 +31,7 @@ def shortest_plan(world: GridWorld) -> tuple[int, ...] | None:
 
 
 class _Searcher:
-  """Breadth-first search over what can change: the agent, the keys and the doors."""
+  """Breadth-first search over everything that can change: the agent, the keys and the doors."""
 
   def __init__(self, world: GridWorld):
     cells = [(x, y) for y in range(world.height) for x in range(world.width)]
@@ -54,7 +54,7 @@ class _Searcher:
     self.droppable = {cell for cell in cells if cell not in things or things[cell].type == "key"}
 
   def search(self, drops: int) -> tuple[int, ...] | None:
-    """The fewest actions with so many drops at most."""
+    """A shortest sequence of actions with at most `drops` drops."""
 
     def successors(state: _State) -> Iterator[tuple[int, _State]]:
       return (step for step in self._successors(state) if step[1].drops <= drops)
@@ -62,7 +62,7 @@ class _Searcher:
     return fewest_actions(self.start, lambda state: state.position == self.goal, successors)
 
   def _successors(self, state: _State) -> Iterator[tuple[int, _State]]:
-    """What each action that changes something leads to."""
+    """The actions that change something, with the states that they lead to."""
     yield TURN_LEFT, state._replace(heading=(state.heading - 1) % len(HEADINGS))
     yield TURN_RIGHT, state._replace(heading=(state.heading + 1) % len(HEADINGS))
     (x, y), (dx, dy) = state.position, HEADINGS[state.heading]

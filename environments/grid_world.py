@@ -1,11 +1,11 @@
-"""`GridWorld`: what the SSET paper's MiniGrid worlds share, a grid of objects, an agent in it, and what it sees.
+"""`GridWorld`: the base class of the SSET paper's MiniGrid worlds, with a grid of objects, an agent and its observations.
 
-The grid, the objects with their rules, and the renderer are the minigrid library's. Its environment class is not used:
-it slices, turns and encodes the grid object by object at every step. Here the numbers of every object lie in one array,
-beside the objects, which changes where they change; an observation is one gather from it. See docs/benchmarks.md.
+The grid, the objects with their rules, and the renderer are the minigrid library's. Its environment class is not used, because it
+slices, turns and encodes the grid object by object at every step. Here one array holds the numbers of all objects and is updated
+where an object changes; an observation is one gather from it. See docs/benchmarks.md.
 
-Positions are the library's (and the paper's): (x, y) counts columns from the left and rows from the top, the outer wall
-included, so that (1, 1) is the top-left cell of the floor.
+Positions are the library's (and the paper's): (x, y) counts columns from the left and rows from the top, the outer wall included,
+so that (1, 1) is the top-left cell of the floor.
 """
 
 import abc
@@ -43,22 +43,22 @@ KEY_COLOURS = ("red", "green", "blue", "purple", "yellow")  # A grey door would 
 GOAL_REWARD = 1.0
 HARM_REWARD = -1.0  # on spikes, and in lava.
 
-# What a step can bring about; one of these at most. The names are keys of `info`.
+# What can happen in a step, at most one of these. The names are keys of `info`.
 HAPPENINGS = ("at_spike", "at_lava", "at_gap", "pickup_key", "at_door", "at_goal")
 _ARRIVALS = {"floor": "at_spike", "lava": "at_lava", "goal": "at_goal"}  # Type of the object walked on -> happening.
 _ENDS = frozenset({"at_lava", "at_goal"})
 
-# An agent sees these kinds of objects (spikes are a floor of their own), of doors and keys the colour, and of doors two flags.
+# The agent sees an object's kind (spikes are a kind of floor), the colour of a door or key, and two flags of a door.
 _KINDS = ("wall", "door", "key", "goal", "lava", "floor")
 _COLOURED = ("door", "key")
 _CHANNELS = len(_KINDS) + len(KEY_COLOURS) + 2
-_CARRIED = 1 + _CHANNELS  # Numbers of the object in hand.
+_CARRIED = 1 + _CHANNELS  # Numbers for the object in hand.
 _MARGIN = VIEW_SIZE - 1  # cells beyond the outer wall that can be in view.
 _TILE_PIXELS = 32
 
 
 class GridWorld(gymnasium.Env[Observation, Any], abc.ABC):
-  """A grid with an agent, for worlds that lay it out anew in each episode.
+  """A grid with an agent, laid out anew in each episode.
 
   Observation: one float32 vector, within [-1, 1]. With a view (`HAS_VIEW`) it is
     - the view: 5 x 5 cells, the agent in the middle of the last row and looking towards the first; row by row from the
@@ -67,14 +67,14 @@ class GridWorld(gymnasium.Env[Observation, Any], abc.ABC):
       open. All are 0 on bare floor. The agent sees through walls, and its own cell shows what it stands on. What lies
       beyond the outer wall looks like wall;
     - carrying: 1 with an object in hand, else 0;
-    - the object in hand as thirteen numbers like a cell's; -1 each without one;
+    - the object in hand, as thirteen numbers like those of a cell, all -1 without one;
     - x, y and theta, each scaled to [-1, 1] as in `ThreeRooms`.
     Without a view it is x, y and theta alone.
   Actions: 0 turns left, 1 turns right, 2 goes one cell forward; with a view also 3 picks up the object ahead, 4 drops
-    the object in hand ahead, 5 toggles the door ahead. What cannot be done changes nothing.
+    the object in hand ahead, 5 toggles the door ahead. An action that is not possible changes nothing.
   Reward: +1 on the goal and -1 in lava, where the episode terminates; -1 on stepping on spikes; else `step_reward`.
   `info`: `position`; `heading`, from 0: right, down, left, up; `moved`, whether this step took the agent to another
-    cell; and for each of `HAPPENINGS` whether this step brought it about.
+    cell; and for each of `HAPPENINGS` whether it happened in this step.
 
   Attributes:
     grid: the minigrid `Grid`, of this episode.
@@ -85,7 +85,7 @@ class GridWorld(gymnasium.Env[Observation, Any], abc.ABC):
     goal: where the goal is.
   """
 
-  metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 10}  # type: ignore[misc]
+  metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 10}
   NAME: ClassVar[str]
   HAS_VIEW: ClassVar[bool] = True
 
@@ -124,7 +124,7 @@ class GridWorld(gymnasium.Env[Observation, Any], abc.ABC):
 
     self.grid = self.objects.Grid(self.width, self.height)
     self.grid.wall_rect(0, 0, self.width, self.height)
-    self._wall = self.objects.Wall()  # All pieces of wall inside are one object.
+    self._wall = self.objects.Wall()  # All inner walls share this object.
     self._empty_cells = list(self.grid.grid)
     self._values = self._make_values()
     self._empty_values = self._values.copy()
@@ -143,7 +143,7 @@ class GridWorld(gymnasium.Env[Observation, Any], abc.ABC):
 
   @abc.abstractmethod
   def _lay_out(self) -> None:
-    """Puts this episode's objects on the empty floor, by `np_random` alone; the goal is there already."""
+    """Puts this episode's objects on the empty floor, at random by `np_random` alone; the goal is there already."""
 
   def reset(
     self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -232,7 +232,7 @@ class GridWorld(gymnasium.Env[Observation, Any], abc.ABC):
     if cell is None or cell.type != "door":
       return ""
     was_locked = cell.is_locked
-    cell.toggle(self, ahead)  # It looks at `carrying`.
+    cell.toggle(self, ahead)  # Reads `carrying`.
     self._put(ahead, cell)
     return "at_door" if was_locked and cell.is_open else ""
 
@@ -277,23 +277,23 @@ class GridWorld(gymnasium.Env[Observation, Any], abc.ABC):
 
   @property
   def _carried_index(self) -> int:
-    return self._value_index(-_MARGIN, self.height + _MARGIN)  # Behind the last cell.
+    return self._value_index(-_MARGIN, self.height + _MARGIN)  # After the last cell.
 
   def _make_values(self) -> npt.NDArray[np.float32]:
-    """Everything that an observation of the empty floor can hold, in one array.
+    """All numbers that observations of the empty floor can hold, in one array.
 
-    The cells with a margin of wall around them, [height + 8, width + 8, 13]; the object in hand; x of every column, y of
-    every row, theta of every heading.
+    They are: the cells with a margin of wall around them, [height + 8, width + 8, 13]; the object in hand; x of every column, y
+    of every row, theta of every heading.
     """
     cells = np.tile(np.array(_features(self._wall)), (self.height + 2 * _MARGIN, self.width + 2 * _MARGIN, 1))
     cells[_MARGIN + 1 : -_MARGIN - 1, _MARGIN + 1 : -_MARGIN - 1] = _features(None)
-    # From edge to edge of the floor; the outer wall, where no agent can be, lies beyond.
+    # From -1 to 1 over the floor; the outer wall, where the agent cannot be, lies beyond.
     x, y = ((2 * np.arange(size) - size + 1) / (size - 3) for size in (self.width, self.height))
     theta = np.linspace(-1, 1, len(HEADINGS))
     return np.concatenate([cells.ravel(), _carried(None), x, y, theta]).astype(np.float32)
 
   def _make_gathers(self) -> npt.NDArray[np.intp]:
-    """[cells * headings, size]: where in the values each number of the observation lies; 0 where no agent can be."""
+    """[cells * headings, size]: the index of each number of an observation in the values; 0 where the agent cannot be."""
     pose = self._carried_index + _CARRIED
     size = VIEW_SIZE**2 * _CHANNELS + _CARRIED + 3 if self.HAS_VIEW else 3
     gathers = np.zeros((self.width * self.height * len(HEADINGS), size), np.intp)
@@ -312,7 +312,7 @@ class GridWorld(gymnasium.Env[Observation, Any], abc.ABC):
     return int(self.np_random.integers(1, self.height - 1))
 
   def _add_wall(self, column: int, gap_row: int | None = None) -> None:
-    """A wall from top to bottom, with an opening."""
+    """Adds a wall from top to bottom, with a gap in one row or none."""
     for row in range(1, self.height - 1):
       if row != gap_row:
         self._put((column, row), self._wall)
@@ -320,19 +320,19 @@ class GridWorld(gymnasium.Env[Observation, Any], abc.ABC):
       self.gaps |= {(column, gap_row)}
 
   def _add_lava(self, column: int) -> None:
-    """A stream of lava from top to bottom, with one cell to cross it, at random."""
+    """Adds a stream of lava from top to bottom, with one cell, chosen at random, to cross it."""
     lava, crossing = self.objects.Lava(), self._random_row()
     for row in range(1, self.height - 1):
       if row != crossing:
         self._put((column, row), lava)
 
   def _add_doors(self, column: int, doors: int, keys: int, key_cells: Sequence[Position]) -> None:
-    """A wall with locked doors of different colours, and keys for the first ones; rows, colours and cells at random.
+    """Adds a wall with locked doors of different colours, and keys for the first ones; rows, colours and cells are random.
 
     Args:
       column: of the wall.
-      doors: how many.
-      keys: how many; each opens another door.
+      doors: number of doors.
+      keys: number of keys; each opens another door.
       key_cells: where keys may lie.
     """
     self._add_wall(column)
@@ -369,7 +369,7 @@ def _check_reward(world: str, reward: float) -> float:
 
 
 def _features(thing: Any) -> tuple[float, ...]:
-  """What an agent sees of an object, or of bare floor."""
+  """The numbers with which the agent sees an object, or bare floor (None)."""
   features = [0.0] * _CHANNELS
   if thing is not None:
     features[_KINDS.index(thing.type)] = 1.0

@@ -1,15 +1,15 @@
 """The SSET paper's events of gymnasium's lunar lander (Section 6 and Table 2), with discrete or continuous engines.
 
-Where the flags are follows from gymnasium's own source (`envs/box2d/lunar_lander.py`, 1.4.0). Its world is 20 units wide, the
+The place of the flags follows from gymnasium's source (`envs/box2d/lunar_lander.py`, 1.4.0). Its world is 20 units wide, the
 flags stand at `helipad_x1` = 8 and `helipad_x2` = 12, and the lander's x is observed as (x - 10) / 10: the flags are at -0.2
 and 0.2, their middle at 0. Its y is observed as (y - helipad_y - 0.6) / 6.67, which is within 0.003 of 0 for a lander that
 stands between them: the middle of the flags is the point (0, 0).
 
-An observation, float32 [8], is x, y, their velocities, the angle, its velocity, and for each leg 1 while it touches the ground
-and 0 while not. The ground's pieces meet under the flags and half-way between them. A leg that stands there can count as off the
+An observation, float32 [8], is x, y, their velocities, the angle, its velocity, and for each leg 1 while it touches the ground,
+else 0. The ground's pieces meet under the flags and half-way between them. A leg that stands there can count as off the
 ground, since gymnasium ends its contact when it leaves one of the two pieces.
 
-Both conditions are about states, as the paper's are, so they go on firing while the lander stands there. Put them into
+Both conditions are about states, as in the paper, so they keep firing while the lander stands there. Wrap them in
 `environments.conditions:Rising` for the moment of landing.
 """
 
@@ -21,7 +21,7 @@ import numpy.typing as npt
 from configs import UserError
 from environments.events import EventStep
 
-# Of a flag from the middle of the flags, in observed units.
+# From the middle of the flags to a flag, in observed units.
 FLAG_DISTANCE = 0.2
 
 _SHAPE = (8,)
@@ -31,7 +31,7 @@ _X, _Y, _LEFT_LEG, _RIGHT_LEG = 0, 1, 6, 7
 def land_between_flags(step: EventStep) -> bool:
   """Whether both legs touch the ground while the middle of the lander is between the flags.
 
-  The observation does not tell where the legs are, about 0.1 to each side: close to a flag, one of them may stand outside.
+  The observation does not show where the legs are, about 0.1 to each side. Close to a flag, one of them may stand outside.
 
   Raises:
     UserError: the observation is not a lunar lander's.
@@ -43,12 +43,12 @@ def land_between_flags(step: EventStep) -> bool:
 def land_near_middle(step: EventStep, radius: float = FLAG_DISTANCE / 2) -> bool:
   """Whether the lander is close to the middle of the flags, in the air or on the ground.
 
-  The paper asks for the lander's position alone, "close to the middle of the flags", and does not say how close. The distance
-  here is the one that the environment's own reward goes by, of the observed x and y from (0, 0).
+  The paper asks only for a position "close to the middle of the flags" and does not say how close. The distance here is the one
+  in the environment's own reward: of the observed x and y from (0, 0).
 
   Args:
     step: of the environment.
-    radius: the largest distance, in observed units; half the way to a flag unless said otherwise.
+    radius: the largest distance, in observed units; by default half the way to a flag.
 
   Raises:
     UserError: the radius is not positive, or the observation is not a lunar lander's.

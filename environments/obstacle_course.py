@@ -7,14 +7,16 @@
   # ^  #  ~ #   k#   G#
   #####################
 
-The paper gives the observation, the actions, the rewards of spikes and lava, the start, and what is random: lava, gaps,
-keys, doors and their colours. The spikes are not in that list, and do not move here: they fill the middle column of the
-first room but for its top row, so that the way from (1, 1) hardly meets them and the way from (1, 4) has to go around
-them, as the experiment on forgetting needs it. The paper leaves open the sizes, the number of keys and doors, the place
-of the goal, the time limit, and the reward of all other steps. That is -0.01 here. Were it 0, wandering would cost nothing but
-a hundredth of the goal's value a step, less than what a network gets wrong, so that greedy policies turn on the spot. With
-the other worlds' -0.1 and the paper's discount of 0.99 the lava, ten steps away, would be worth more than the goal, 34 steps
-away, in most episodes. At -0.01 it is never worth more than to wait for ever, which is worth -1.
+The paper gives the observation, the actions, the rewards of spikes and lava, the start, and what is random: lava, gaps, keys,
+doors and their colours. The spikes are not in that list, so here they do not move. They fill the middle column of the first room
+except its top row: the way from (1, 1) hardly meets them, and the way from (1, 4) has to go around them, as the experiment on
+forgetting needs.
+
+The paper leaves open the sizes, the number of keys and doors, the place of the goal, the time limit, and the reward of all other
+steps. That reward is -0.01 here. With 0, a step of wandering would cost only a hundredth of the goal's value, less than a
+network's error, and greedy policies would turn on the spot. With -0.1, as in the other worlds, and the paper's discount of 0.99,
+lava ten steps away would in most episodes be worth more than the goal 34 steps away. With -0.01, lava is never worth more than
+waiting for ever, which is worth -1.
 """
 
 from collections.abc import Sequence
@@ -53,14 +55,14 @@ def at_door(step: EventStep) -> bool:
 
 
 class ObstacleCourse(GridWorld):
-  """Four rooms in a row, with spikes, with lava, with keys, and with the goal; a locked door leads to the last.
+  """Four rooms in a row: one with spikes, one with lava, one with keys, and one with the goal behind a locked door.
 
   Observation, actions, rewards and `info` are those of `GridWorld`, with a view.
   """
 
   NAME: ClassVar[str] = "obstacle_course"
 
-  def __init__(
+  def __init__(  # noqa: PLR0913  # The keyword arguments are the world's config.
     self,
     room_size: int = 4,
     start: Sequence[int] = (1, 1),

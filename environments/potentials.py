@@ -1,9 +1,9 @@
 """The potentials for grid worlds that the SSET paper compares (Section 5.3), for the config's `environment.potential`.
 
 The paper names them: gap (1 at the gap, 0 elsewhere), Manhattan distance to the goal and to the gap, and distance to the
-right and to the left wall, the distances normalised. It does not say whether a potential grows or falls with its distance.
-Here it is nearness, 1 at the goal and 0 as far away as the grid allows, so that the agent is drawn there; with
-`distance=True` it is the distance itself, 0 there and 1 far away.
+right and to the left wall, all distances normalised. It does not say whether a potential grows or falls with the distance.
+Here a potential is nearness, 1 at the target and 0 as far away as the grid allows, so that it attracts the agent. With
+`distance=True` it is the distance itself, 0 at the target and 1 far away.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,12 +17,12 @@ _WALLS = ("left", "right", "top", "bottom")
 
 
 class _GridPotential:
-  """Knows where the agent is, in whole cells."""
+  """Finds the agent's cell, in the `info` or the observation."""
 
   def __init__(self, size: Sequence[int] | None, key: str, origin: Sequence[int]):
     kind = type(self).__name__
     if not isinstance(key, str):
-      raise UserError(f"{kind} has the key {key!r}: it must be a text, or empty to read the observation.")
+      raise UserError(f"{kind} has the key {key!r}: it must be a string, or empty to read the observation.")
     self._key = key
     self._origin = np.array(_check_cell(kind, "origin", origin, least=0))
     self._size = None if size is None else np.array(_check_cell(kind, "size", size, least=2))
@@ -34,13 +34,13 @@ class _GridPotential:
       if self._key not in info:
         raise UserError(f"{type(self).__name__} looks for {self._key!r}, which info lacks: correct the key.")
       return np.asarray(info[self._key])
-    assert self._size is not None, "the constructor asked for it"
+    assert self._size is not None, "the constructor checked it"
     fraction = (np.asarray(observation, np.float64).reshape(-1)[:2] + 1) / 2
     return self._origin + np.rint(fraction * (self._size - 1)).astype(int)
 
 
 class AtCells(_GridPotential):
-  """1 where the agent stands on one of some cells, 0 elsewhere; the paper's "gap"."""
+  """1 while the agent stands on one of the given cells, else 0; the paper's "gap"."""
 
   def __init__(
     self,
@@ -53,10 +53,10 @@ class AtCells(_GridPotential):
 
     Args:
       cells: (x, y) each.
-      size: (width, height) of the grid in cells, the outer wall not counted; needed where `key` is empty.
-      key: of the agent's (x, y) in `info`. Empty: the first two numbers of the observation, each scaled to [-1, 1] over
-        the grid, as in `three_rooms`.
-      origin: (x, y) of the top left cell; (1, 1) where the outer wall is part of the grid, as in MiniGrid.
+      size: (width, height) of the grid in cells, without the outer wall; needed if `key` is empty.
+      key: of the agent's (x, y) in `info`. If empty, the position is read from the first two numbers of the observation,
+        each scaled to [-1, 1] over the grid, as in `three_rooms`.
+      origin: (x, y) of the top left cell; (1, 1) if the outer wall is part of the grid, as in MiniGrid.
 
     Raises:
       UserError: an argument is not valid.
@@ -70,9 +70,9 @@ class AtCells(_GridPotential):
 
 
 class Manhattan(_GridPotential):
-  """Nearness to the nearest of some cells: 1 there, and less by 1 / (width + height - 2) for each cell further away.
+  """Nearness to the nearest of the given cells: 1 on it, and 1 / (width + height - 2) less for each cell further away.
 
-  The paper's "manhattan_goal" and "manhattan_gap". Walls do not count: the way may be longer.
+  The paper's "manhattan_goal" and "manhattan_gap". Walls are ignored, so the agent's way may be longer.
   """
 
   def __init__(
@@ -83,7 +83,7 @@ class Manhattan(_GridPotential):
     origin: Sequence[int] = (0, 0),
     distance: bool = False,
   ):
-    """Makes the potential; `size` is needed and `distance=True` turns it round, the others are those of `AtCells`.
+    """Makes the potential; `size` is required, `distance=True` reverses it, the other arguments are those of `AtCells`.
 
     Raises:
       UserError: an argument is not valid.
@@ -100,7 +100,7 @@ class Manhattan(_GridPotential):
 
 
 class Wall(_GridPotential):
-  """Nearness to an outer wall: 1 in the cells along it and 0 along the opposite one.
+  """Nearness to an outer wall: 1 in the cells along it and 0 in those along the opposite wall.
 
   The paper's "right-wall" and "left-wall".
   """
@@ -113,7 +113,7 @@ class Wall(_GridPotential):
     origin: Sequence[int] = (0, 0),
     distance: bool = False,
   ):
-    """Makes the potential; `size` is needed and `distance=True` turns it round, the others are those of `AtCells`.
+    """Makes the potential; `size` is required, `distance=True` reverses it, the other arguments are those of `AtCells`.
 
     Raises:
       UserError: an argument is not valid.
@@ -141,7 +141,7 @@ def paper_potentials(
     size: (width, height) of the grid in cells.
     gaps: (x, y) of each gap.
     goal: (x, y).
-    arguments: `key`, `origin` and what else all of them take.
+    arguments: arguments that all potentials take, such as `key` and `origin`.
   """
   common = {"size": list(size), **arguments}
   gap_cells, goal_cells = [list(gap) for gap in gaps], [list(goal)]

@@ -1,16 +1,16 @@
-"""The randomised skills (SSET, Section 5.4): each episode asks for one of three, chosen at random; and its events.
+"""The randomised skills (SSET, Section 5.4) and their events: each episode asks for one of three skills, chosen at random.
 
   ###########     ###########     ###########
-  #S   ~    #     #S     #  #     #S k |    #     lava, gap and open-door: S is the start, G the goal. What parts the two
-  #    ~    #     #      #  #     #    #    #     lies in another column in each episode.
+  #S   ~    #     #S     #  #     #S k |    #     lava, gap and open-door: S is the start, G the goal. The column between
+  #    ~    #     #      #  #     #    #    #     them is another one in each episode.
   #         #     #      .  #     #    #    #
   #    ~   G#     #      # G#     #    |   G#
   ###########     ###########     ###########
 
 The paper says that the agent has to avoid lava, to go through a gap, or to open the correct door, that all positions and
 colours are random, and that a cell which holds a door in one episode may hold lava in the next. Observation, actions and
-rewards are those of the obstacle course. It leaves open the rest, start and goal included. The correct door is that of
-the only key here; the others have other colours.
+rewards are those of the obstacle course. The paper leaves open the rest, start and goal included. Here the correct door is the
+one with the colour of the only key; the others have other colours.
 """
 
 from typing import Any, ClassVar
@@ -27,7 +27,7 @@ MAX_SIZE = 100
 
 
 class RandomisedSkills(GridWorld):
-  """One room, parted by lava, by a wall with a gap, or by a wall with locked doors.
+  """One room, divided by lava, by a wall with a gap, or by a wall with locked doors.
 
   Observation, actions, rewards and `info` are those of `GridWorld`, with a view; `info` also has the episode's `skill`, one
   of `SKILLS`.
@@ -35,7 +35,7 @@ class RandomisedSkills(GridWorld):
 
   NAME: ClassVar[str] = "randomised_skills"
 
-  def __init__(
+  def __init__(  # noqa: PLR0913  # The keyword arguments are the world's config.
     self,
     width: int = 9,
     height: int = 5,
@@ -52,7 +52,7 @@ class RandomisedSkills(GridWorld):
       width: columns of the floor.
       height: its rows.
       doors: locked doors in a wall with doors, all of different colours; one of them has a key.
-      skill: the one of `SKILLS` that every episode asks for; None for any, each as likely.
+      skill: the one of `SKILLS` that every episode asks for; None for a random one in each episode.
       time_limit: in steps; the episode is truncated there.
       step_reward: for every step that neither reaches the goal nor does harm.
       render_mode: "rgb_array" or None.
@@ -70,7 +70,7 @@ class RandomisedSkills(GridWorld):
 
   def _lay_out(self) -> None:
     self.skill = self.skills[int(self.np_random.integers(len(self.skills)))]
-    column = int(self.np_random.integers(3, self.width - 3))  # Two columns at least on either side.
+    column = int(self.np_random.integers(3, self.width - 3))  # At least two columns on either side.
     if self.skill == "lava":
       self._add_lava(column)
     elif self.skill == "gap":

@@ -1,4 +1,4 @@
-"""Breadth-first search, for worlds that show that they can be solved."""
+"""Breadth-first search, to solve the grid worlds."""
 
 import collections
 from collections.abc import Callable, Hashable, Iterable
@@ -10,12 +10,12 @@ State = TypeVar("State", bound=Hashable)
 def fewest_actions(
   start: State, is_goal: Callable[[State], bool], successors: Callable[[State], Iterable[tuple[int, State]]]
 ) -> tuple[int, ...] | None:
-  """The fewest actions from a state to a goal, or None where none can be reached.
+  """A shortest sequence of actions from a state to a goal, or None if no goal can be reached.
 
   Args:
     start: the state.
-    is_goal: whether a state is one.
-    successors: (action, the state that it leads to) of every action that can be taken in a state.
+    is_goal: whether a state is a goal.
+    successors: the actions that can be taken in a state, each with the state that it leads to.
   """
   arrivals: dict[State, tuple[State, int] | None] = {start: None}  # state -> (state before, action).
   queue = collections.deque([start])

@@ -18,7 +18,7 @@ class Potential(Protocol):
   """
 
   def __call__(self, observation: Any, info: Mapping[str, Any]) -> float:
-    """phi(s), of the observation of s and the `info` that the environment gave with it, at a reset too."""
+    """phi(s), from the observation of s and the `info` that came with it (from `reset` or `step`)."""
 
 
 def shaping_reward(discount: float, potential: float, next_potential: float) -> float:
@@ -32,13 +32,13 @@ class Shaping:
       shaping.reset(observation, info)
       shaping(observation, info, terminated)  # at each step, until the episode ends
 
-  phi is 0 in the state in which an episode terminates, whatever the potential says there, and only there. Only then are the
-  best policies of the shaped and of the unshaped problem the same (Grzes 2017): Q' = Q - phi, with gamma the learner's
-  discount. A truncated episode would have gone on, and its last state is bootstrapped from, so phi counts there.
+  phi is 0 in the state in which an episode terminates, whatever the potential returns there, and only there. Only then do the
+  shaped and the unshaped problem have the same best policies (Grzes 2017): Q' = Q - phi, with gamma the learner's discount. A
+  truncated episode would have continued, and the learner bootstraps from its last state, so phi counts there.
   """
 
   def __init__(self, potential: Potential, discount: float):
-    """Makes it; `discount` is gamma, in [0, 1]."""
+    """Takes phi, and gamma in [0, 1]."""
     self._potential = potential
     self._discount = discount
     self._last = 0.0
@@ -47,7 +47,7 @@ class Shaping:
     """Takes the first state of an episode.
 
     Raises:
-      UserError: the potential raised, or is not a finite number.
+      UserError: the potential raised, or did not return a finite number.
     """
     self._last = self._evaluate(observation, info)
 
@@ -55,7 +55,7 @@ class Shaping:
     """The shaping reward of the step to this state.
 
     Raises:
-      UserError: the potential raised, or is not a finite number.
+      UserError: the potential raised, or did not return a finite number.
     """
     potential = 0.0 if terminated else self._evaluate(observation, info)
     last, self._last = self._last, potential
@@ -67,7 +67,7 @@ class Shaping:
     except UserError as error:
       raise UserError(f"The potential failed: {error}") from error
     except Exception as error:  # The potential is the user's.
-      raise UserError(f"The potential raised {type(error).__name__} ({error}): mend it.") from error
+      raise UserError(f"The potential raised {type(error).__name__} ({error}): fix it.") from error
     if isinstance(value, np.ndarray) and value.ndim == 0:
       value = value.item()
     if not isinstance(value, (numbers.Real, np.bool_)) or not math.isfinite(value):
@@ -79,10 +79,10 @@ def make_potential(reference: str, arguments: Mapping[str, Any]) -> Potential:
   """The potential that a reference and its arguments make.
 
   Args:
-    reference: `module:name` of a function `f(observation, info)`, or of a class whose instances are called so.
-    arguments: for the class, or for the function beside these two.
+    reference: `module:name` of a function `f(observation, info)`, or of a class whose instances are called like that.
+    arguments: keyword arguments of the class, or of the function beside these two.
 
   Raises:
-    UserError: it cannot be loaded, does not take its arguments, or cannot be called so.
+    UserError: it cannot be loaded, does not accept its arguments, or cannot be called like that.
   """
   return make_callable(reference, arguments, "environment.potential", ("an observation", "an info"))

@@ -13,7 +13,7 @@ about one of 20 episodes.
 """
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -34,7 +34,7 @@ TURN_LEFT, TURN_RIGHT, FORWARD = range(3)
 GOAL_REWARD = 1.0
 STEP_REWARD = -0.1
 
-# Room sizes at which the tables stay small (below 2 million states).
+# Keeps the lookup tables small (below 2 million states).
 MAX_ROOM_SIZE = 400
 
 _CELL_PIXELS = 32
@@ -70,7 +70,7 @@ class ThreeRooms(gymnasium.Env[Observation, Any]):
   The world is deterministic; a seed only reaches gymnasium's `np_random`.
   """
 
-  metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 10}  # type: ignore[misc]
+  metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 10}
 
   def __init__(
     self,
@@ -142,7 +142,7 @@ class ThreeRooms(gymnasium.Env[Observation, Any]):
     self._ended = terminated or truncated
     info = {
       "position": self._positions[state],
-      # A turn changes the state but not the cell; the two states of a cell differ in their heading alone.
+      # Not after a turn, which changes the state but not the cell.
       "at_gap": self._is_gap[state] and not self._is_gap[last],
       "at_goal": terminated,
     }
@@ -204,7 +204,8 @@ class ThreeRooms(gymnasium.Env[Observation, Any]):
     theta = np.arange(len(self._positions)) % len(HEADINGS)
     x, y = np.array(self._positions).T
     fractions = np.stack([x / (self.width - 1), y / (self.height - 1), theta / (len(HEADINGS) - 1)], axis=1)
-    return (2 * fractions - 1).astype(np.float32)
+    observations: npt.NDArray[np.float32] = (2 * fractions - 1).astype(np.float32)
+    return observations
 
 
 def _check_gaps(gaps: Sequence[int] | None, room_size: int) -> tuple[int, ...]:

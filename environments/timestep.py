@@ -1,4 +1,4 @@
-"""`EventTimeStep`: dm_env's time step with what the replay needs to know beside it."""
+"""`EventTimeStep`: dm_env's time step, with what the replay needs in addition."""
 
 from typing import Any, NamedTuple
 
@@ -17,8 +17,8 @@ class EventTimeStep(NamedTuple):
     events: bit mask of the events that the transition to this step fired; bit i is event i of the config.
     terminated: the episode ended here by the rules of the world.
     truncated: the episode was cut off here, for example by a time limit.
-    shaping: what potential-based shaping adds to `reward` for the learner, and for nobody else: returns that are reported
-      and conditions of events know the reward alone. See `environments.shaping`.
+    shaping: what potential-based shaping adds to `reward`, for the learner only: reported returns and event conditions use
+      the reward without it. See `environments.shaping`.
   """
 
   step_type: dm_env.StepType
@@ -35,7 +35,7 @@ class EventTimeStep(NamedTuple):
     return self.step_type is dm_env.StepType.FIRST
 
   def mid(self) -> bool:
-    """Whether an episode goes on here."""
+    """Whether an episode neither starts nor ends here."""
     return self.step_type is dm_env.StepType.MID
 
   def last(self) -> bool:

@@ -8,10 +8,10 @@
   #S    #    G#
   #############
 
-The paper gives the task: from the bottom left through the gap to the green square; and says that the world is similar to
-the three rooms, whose observation, actions and rewards are taken here. It leaves open the sizes, the rows of the gap and
-of the goal, and the time limit. With the defaults the straight way to the goal ends at the wall, where potentials of the
-distance to the goal or to the right wall lead: the paper found such potentials no better than none.
+The paper gives the task, from the bottom left through the gap to the green square, and says that the world is similar to the
+three rooms, whose observation, actions and rewards it has here. The paper leaves open the sizes, the rows of the gap and of the
+goal, and the time limit. With the defaults, the straight way to the goal ends at the wall. Potentials of the distance to the goal
+or to the right wall lead the agent there; the paper found such potentials no better than none.
 """
 
 from typing import Any, ClassVar
@@ -64,8 +64,8 @@ class TwoRooms(GridWorld):
 
     Args:
       room_size: cells per side of a room, without walls.
-      gap_row: from the top, where 1 is the top-most; None for that one.
-      goal_row: likewise; None for the bottom-most.
+      gap_row: row of the gap, where 1 is the top-most; None for 1.
+      goal_row: row of the goal; None for the bottom-most.
       time_limit: in steps; the episode is truncated there.
       render_mode: "rgb_array" or None.
 

@@ -12,7 +12,7 @@ CORRIDOR = pathlib.Path(__file__).resolve().parent / "corridor"
 
 
 def main(run_root: pathlib.Path) -> None:
-  """Runs in this process (`inline=True`); without it, each run would be a program of several processes."""
+  """Trains in this process (`inline=True`); without it, each run would be a program of several processes."""
   sys.path.insert(0, str(CORRIDOR))  # What --pythonpath does: the config names its environment as "corridor:Corridor".
   config = slipstream.load_config(str(CORRIDOR / "config.py"))
   for length in (8, 12):

@@ -85,7 +85,7 @@ def get_histories() -> Experiment:
 
 def get_weights() -> Experiment:
   """Experiment 8: shares of the event tables, half of every batch in all and at least one row each."""
-  events = tuple(obstacle_course.PROBABILITIES)
+  events = tuple(obstacle_course.SHARES)
   equal = dict.fromkeys(events, 0.5 / len(events))
   return dataclasses.replace(
     get_experiment(),
@@ -93,7 +93,7 @@ def get_weights() -> Experiment:
     summary="the obstacle course: shares of the event tables (SSET, Section 5.6)",
     methods=(
       known_method("uniform", "Uniform ER"),
-      Method("hand_set", "hand-set (Table 1)", _with_shares(obstacle_course.PROBABILITIES)),
+      Method("hand_set", "hand-set (Table 1)", _with_shares(obstacle_course.SHARES)),
       Method("equal", "equal", _with_shares(equal)),
       Method("door", "door .4", _with_shares(_mostly("at_door"))),
       Method("done", "goal .4", _with_shares(_mostly("done"))),
@@ -114,7 +114,7 @@ def _goal_with(history: int) -> Change:
 
 def _mostly(event: str) -> dict[str, float]:
   """.4 for one event; the others share .1."""
-  others = [name for name in obstacle_course.PROBABILITIES if name != event]
+  others = [name for name in obstacle_course.SHARES if name != event]
   return {event: 0.4, **dict.fromkeys(others, 0.1 / len(others))}
 
 

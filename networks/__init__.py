@@ -1,4 +1,4 @@
-"""Sonnet modules that both actors and learner build."""
+"""The networks that actors and learner build."""
 
 from networks.acting import NO_EXTRAS, ActingPolicy, ActingQNetwork, Array, Extras
 from networks.factory import (

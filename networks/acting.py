@@ -1,7 +1,7 @@
 """Forward passes in numpy, for acting.
 
-A call of a TensorFlow function costs a worker several times what a step of a small environment does, most of it thread
-switches; these few matrix products do not.
+A call of a TensorFlow function costs a worker several times as much as a step of a small environment, mostly in thread switches;
+these few matrix products do not.
 """
 
 import itertools
@@ -18,7 +18,7 @@ from networks.weights import Floats, split_vector
 
 Shape = tuple[int, ...]
 Array = npt.NDArray[Any]
-# What a row must hold of the behaviour that chose its action: name of an extra row field -> values, [B, ...] for a batch.
+# What a row must hold about the policy that chose its action: name of an extra row field -> values, [B, ...] for a batch.
 Extras = Mapping[str, Array]
 NO_EXTRAS: Extras = {}
 
@@ -26,14 +26,14 @@ _ZERO = np.zeros((), np.float32)
 
 
 class ActingPolicy(Protocol):
-  """What a policy does with observations [B, ...]."""
+  """A policy in numpy: from observations [B, ...] to actions [B, ...]."""
 
   def explore(self, observations: Array, rng: np.random.Generator) -> tuple[Array, Extras]:
-    """Actions [B, ...] with the noise of training, if the policy has noise of its own, and their extras.
+    """Actions [B, ...] with the noise of training, if the policy has its own noise, and their extras.
 
-    The extras are the behaviour's part of a row, such as the mean and deviation that an action was drawn from: a value for
-    every field that the algorithm adds to rows (`AlgorithmConfig.row_fields`), `NO_EXTRAS` if it adds none. A random action
-    has no extras, so an algorithm that adds fields cannot have random steps.
+    The extras hold a value for every field that the algorithm adds to rows (`AlgorithmConfig.row_fields`), such as the mean and
+    standard deviation that an action was sampled with; `NO_EXTRAS` if it adds none. A random action has no extras, so an
+    algorithm that adds fields cannot have random steps.
     """
     ...
 
@@ -52,7 +52,7 @@ class ActingQNetwork:
       inputs: numbers in one observation.
       num_actions: A.
       network: its hidden layers, and whether observations are normalised.
-      dueling: whether it has two streams.
+      dueling: whether the network has two streams.
       vector: float32 [P].
 
     Raises:
@@ -63,7 +63,7 @@ class ActingQNetwork:
       (self._values,), self._features = _split(vector, [(inputs, *network.hidden_sizes, num_actions)], inputs, network)
       return
     *shared, last = (inputs, *network.hidden_sizes)
-    # In the order of the attributes' names, which is that of a module's variables.
+    # Sorted by the attributes' names, like the variables of a module.
     streams = [(shared[-1], last, num_actions), shared, (shared[-1], last, 1)]
     (self._advantages, self._shared, self._state_value), self._features = _split(vector, streams, inputs, network)
 
@@ -74,14 +74,16 @@ class ActingQNetwork:
       return self._values(features)
     hidden = self._shared(features, then_relu=True)
     advantages = self._advantages(hidden)
-    return self._state_value(hidden) + advantages - advantages.mean(axis=-1, keepdims=True)
+    values: Floats = self._state_value(hidden) + advantages - advantages.mean(axis=-1, keepdims=True)
+    return values
 
   def best(self, observations: Array) -> Array:
     """The actions with the largest values: int32 [B]."""
-    return self.values(observations).argmax(axis=-1).astype(np.int32)
+    actions: Array = self.values(observations).argmax(axis=-1).astype(np.int32)
+    return actions
 
   def explore(self, observations: Array, rng: np.random.Generator) -> tuple[Array, Extras]:
-    """The same actions: the actor mixes in the random ones."""
+    """The same actions; the worker mixes in the random ones."""
     del rng
     return self.best(observations), NO_EXTRAS
 
@@ -101,11 +103,12 @@ class ActingGaussianPolicy:
     self._num_dimensions = num_dimensions
 
   def best(self, observations: Array) -> Array:
-    """The actions of the means: float32 [B, A]."""
-    return np.tanh(self._mlp(self._features(observations))[:, : self._num_dimensions])
+    """The tanh of the means: float32 [B, A]."""
+    actions: Floats = np.tanh(self._mlp(self._features(observations))[:, : self._num_dimensions])
+    return actions
 
   def explore(self, observations: Array, rng: np.random.Generator) -> tuple[Array, Extras]:
-    """Actions drawn from the policy: float32 [B, A]."""
+    """Actions sampled from the policy: float32 [B, A]."""
     outputs = self._mlp(self._features(observations))
     mean, log_std = outputs[:, : self._num_dimensions], outputs[:, self._num_dimensions :]
     std = np.exp(_clip(log_std, *LOG_STD_RANGE))
@@ -122,7 +125,7 @@ class ActingDeterministicPolicy:
       inputs: numbers in one observation.
       num_dimensions: A.
       network: its hidden layers, and whether observations are normalised.
-      noise: deviation of the noise, where actions lie in [-1, 1].
+      noise: standard deviation of the noise; actions lie in [-1, 1].
       vector: float32 [P].
 
     Raises:
@@ -133,17 +136,18 @@ class ActingDeterministicPolicy:
 
   def best(self, observations: Array) -> Array:
     """The policy's actions: float32 [B, A]."""
-    return np.tanh(self._mlp(self._features(observations)))
+    actions: Floats = np.tanh(self._mlp(self._features(observations)))
+    return actions
 
   def explore(self, observations: Array, rng: np.random.Generator) -> tuple[Array, Extras]:
-    """The policy's actions with noise, cut off at -1 and 1: float32 [B, A]."""
+    """The policy's actions with noise, clipped to [-1, 1]: float32 [B, A]."""
     actions = self.best(observations)
     actions += self._noise * rng.standard_normal(actions.shape, np.float32)
     return _clip(actions, -1.0, 1.0), NO_EXTRAS
 
 
 def _clip(values: Floats, low: float, high: float) -> Floats:
-  # A quarter of what np.clip takes for so few numbers.
+  # For so few numbers this takes a quarter of the time of np.clip.
   clipped: Floats = np.minimum(np.maximum(values, np.float32(low)), np.float32(high))
   return clipped
 
@@ -168,7 +172,7 @@ class _Mlp:
     self._layers = list(zip(parts[1::2], parts[::2], strict=True))
 
   def __call__(self, inputs: Floats, then_relu: bool = False) -> Floats:
-    # In place, and with the method and a constant of the right type: for one observation numpy's overhead is the cost.
+    # In place, with the method `dot` and a float32 constant: for one observation, numpy's overhead is most of the cost.
     hidden, last = inputs, len(self._layers) - 1
     for index, (weights, bias) in enumerate(self._layers):
       hidden = hidden.dot(weights)
@@ -181,7 +185,7 @@ class _Mlp:
 def _split(
   vector: Floats, mlps: Sequence[Sequence[int]], inputs: int, network: NetworkConfig
 ) -> tuple[list[_Mlp], _Features]:
-  """MLPs of these sizes, and the features, from the vector of a network that has its MLPs first."""
+  """MLPs of these sizes, and the features, from the weights of a network whose MLPs come first."""
   shapes: list[list[Shape]] = [
     [shape for rows, columns in itertools.pairwise(sizes) for shape in ((columns,), (rows, columns))] for sizes in mlps
   ]

@@ -1,4 +1,4 @@
-"""The policy of a run: as a Sonnet module for the learner, in numpy for those who act."""
+"""The networks of a run: the policy as a Sonnet module for the learner and in numpy for acting, and the critics."""
 
 import dataclasses
 import math
@@ -26,7 +26,7 @@ def make_policy(config: RunConfig, spec: specs.EnvironmentSpec, seed: int | None
   Args:
     config: of the run.
     spec: of the environment.
-    seed: the same seed gives the same weights; None gives other ones each time.
+    seed: of the initial weights; None gives different weights each time.
 
   Raises:
     UserError: the algorithm cannot act in such an environment.
@@ -35,7 +35,7 @@ def make_policy(config: RunConfig, spec: specs.EnvironmentSpec, seed: int | None
 
 
 def make_q_network(config: RunConfig, spec: specs.EnvironmentSpec, seed: int | None = None) -> QNetwork:
-  """A network of values; arguments and errors are those of `make_policy`."""
+  """A Q-network; arguments and errors are those of `make_policy`."""
   inputs, actions = _sizes(config, spec)
   return QNetwork(
     inputs, actions, config.network, _or_random(seed), config.learner.mixed_precision, _own(config, "dueling", False)
@@ -58,19 +58,19 @@ def make_deterministic_policy(
 
 
 def make_acting_policy(config: RunConfig, spec: specs.EnvironmentSpec, vector: Floats) -> ActingPolicy:
-  """What those who act do with weights that were published, float32 [P].
+  """The run's policy in numpy, with published weights, float32 [P].
 
   Raises:
-    UserError: the algorithm cannot act in such an environment, or the weights are of another network.
+    UserError: the algorithm cannot act in such an environment, or the weights belong to another network.
   """
   return _FAMILIES[config.learner.algorithm.POLICY].acting(config, spec, vector)
 
 
 def make_acting_q_network(config: RunConfig, spec: specs.EnvironmentSpec, vector: Floats) -> ActingQNetwork:
-  """The values that weights of `make_q_network`'s network, float32 [P], give.
+  """The network of `make_q_network` in numpy, with these weights, float32 [P].
 
   Raises:
-    UserError: the actions are not discrete, or the weights are of another network.
+    UserError: the actions are not discrete, or the weights belong to another network.
   """
   inputs, actions = _sizes(config, spec)
   return ActingQNetwork(inputs, actions, config.network, _own(config, "dueling", False), vector)
@@ -93,13 +93,13 @@ def _make_acting_deterministic_policy(
 
 @dataclasses.dataclass(frozen=True)
 class _Family:
-  """A kind of policy: its module for the learner, and the same in numpy for those who act."""
+  """A kind of policy: as a module for the learner, and in numpy for acting."""
 
   module: Callable[[RunConfig, specs.EnvironmentSpec, int | None], PolicyModule]
   acting: Callable[[RunConfig, specs.EnvironmentSpec, Floats], ActingPolicy]
 
 
-# By what an algorithm's config says that it publishes.
+# By `AlgorithmConfig.POLICY`.
 _FAMILIES = {
   "values": _Family(make_q_network, make_acting_q_network),
   "gaussian": _Family(make_gaussian_policy, _make_acting_gaussian_policy),
@@ -113,7 +113,7 @@ def make_critics(config: RunConfig, spec: specs.EnvironmentSpec, outputs: int, s
   Args:
     config: of the run.
     spec: of the environment.
-    outputs: 1 for a value, or the number of its quantiles.
+    outputs: 1 for a value, or the number of quantiles.
     seed: of the initial weights.
 
   Raises:
@@ -129,31 +129,31 @@ def _or_random(seed: int | None) -> int:
 
 
 def _own(config: RunConfig, field: str, otherwise: T) -> T:
-  """A field of the algorithm's own config; `otherwise` where it has none of this name."""
+  """A field of the algorithm's config; `otherwise` if that has no such field."""
   value: T = getattr(config.learner.algorithm, field, otherwise)
   return value
 
 
 def _sizes(config: RunConfig, spec: specs.EnvironmentSpec) -> tuple[int, int]:
-  """Numbers in an observation; actions, or dimensions of an action."""
+  """The numbers in an observation, and the number of actions or of action dimensions."""
   actions, algorithm = spec.actions, config.learner.algorithm
   inputs = math.prod(spec.observations.shape)
   if isinstance(actions, specs.DiscreteArray):
     if algorithm.ACTIONS != "discrete":
       raise UserError(
-        f"The environment has {actions.num_values} discrete actions, and {algorithm.NAME} chooses continuous ones: use an "
+        f"The environment has {actions.num_values} discrete actions, but {algorithm.NAME} chooses continuous ones: use an "
         "environment with a Box of actions, or learner.algorithm 'ddqn'."
       )
     return inputs, int(actions.num_values)
   if algorithm.ACTIONS != "continuous":
     raise UserError(
-      f"The environment's actions are continuous (shape {actions.shape}, {actions.dtype}), and {algorithm.NAME} chooses among "
+      f"The environment's actions are continuous (shape {actions.shape}, {actions.dtype}), but {algorithm.NAME} chooses among "
       "discrete ones: use an environment with a Discrete action space, or learner.algorithm 'sac'."
     )
   if len(actions.shape) != 1 or not (np.all(actions.minimum == -1) and np.all(actions.maximum == 1)):
     raise UserError(
       f"The environment's actions have the shape {actions.shape} and bounds from {actions.minimum.min()} to "
-      f"{actions.maximum.max()}, and {algorithm.NAME} chooses vectors of numbers between finite bounds: wrap the environment so "
-      "that its actions are."
+      f"{actions.maximum.max()}, but {algorithm.NAME} chooses vectors of numbers between finite bounds: wrap the environment so "
+      "that its actions are such vectors."
     )
   return inputs, int(actions.shape[0])

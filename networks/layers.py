@@ -1,4 +1,4 @@
-"""What the networks are made of."""
+"""The layers of the networks."""
 
 import itertools
 import math
@@ -7,19 +7,17 @@ from collections.abc import Sequence
 import sonnet as snt
 import tensorflow as tf
 
-# Normalised numbers further from 0 are cut off: what hardly varied so far can come out huge.
+# Normalised numbers are clipped to this range: one that hardly varied so far can become huge.
 FEATURE_RANGE = (-10.0, 10.0)
-
 
 # (Inputs, outputs) of every linear layer of a forward pass, [..., B, units] each.
 Trace = list[tuple[tf.Tensor, tf.Tensor]]
 
 
 class FanIn(snt.initializers.Initializer):
-  """Sonnet's default for a linear layer, truncated normal with a deviation of 1/sqrt(inputs), from a seed of its own.
+  """Sonnet's default for a linear layer, a truncated normal with a standard deviation of 1/sqrt(inputs), with its own seed.
 
-  Sonnet's seeded initialisers draw from TensorFlow's stateful generators: the same seed gives other numbers the second
-  time.
+  Sonnet's seeded initialisers use TensorFlow's stateful generators, so that the same seed gives other numbers the second time.
   """
 
   def __init__(self, seed: Sequence[int]):
@@ -32,7 +30,7 @@ class FanIn(snt.initializers.Initializer):
 
 
 class Normalization(snt.Module):
-  """Takes `shift` away and multiplies by `scale`, both float32 [inputs] and the learner's to set; at first it changes nothing."""
+  """Subtracts `shift` and multiplies by `scale`, float32 [inputs] each. The learner sets both; at first they change nothing."""
 
   def __init__(self, inputs: int):
     """Makes the variables."""
@@ -41,25 +39,25 @@ class Normalization(snt.Module):
     self.scale = tf.Variable(tf.ones(inputs), trainable=False, name="scale")
 
   def __call__(self, inputs: tf.Tensor) -> tf.Tensor:
-    """Of float32 [B, inputs], within `FEATURE_RANGE`."""
+    """Normalises float32 [B, inputs], and clips it to `FEATURE_RANGE`."""
     return tf.clip_by_value((inputs - self.shift) * self.scale, *FEATURE_RANGE)
 
 
 class Features(snt.Module):
-  """Observations as networks take them: [B, ...] of any number type -> float32 [B, inputs].
+  """Turns observations into a network's inputs: [B, ...] of any number type -> float32 [B, inputs].
 
   Attributes:
-    normalization: of the observations; None where they are taken as they are.
+    normalization: of the observations; None if they are not normalised.
   """
 
   def __init__(self, inputs: int, normalized: bool):
-    """Takes the numbers in one observation."""
+    """Takes the number of values in one observation, and whether to normalise them."""
     super().__init__("features")
     self._inputs = inputs
     self.normalization = Normalization(inputs) if normalized else None
 
   def __call__(self, observations: tf.Tensor) -> tf.Tensor:
-    """Flat and, if so, normalised observations."""
+    """Flattens observations, and normalises them if asked to."""
     flat = tf.cast(tf.reshape(observations, [-1, self._inputs]), tf.float32)
     return flat if self.normalization is None else self.normalization(flat)
 
@@ -80,9 +78,9 @@ class Mlp(snt.Module):
     Args:
       sizes: inputs, units of each hidden layer, outputs.
       seed: of the initial weights; biases start at 0.
-      dropout: share of every hidden layer's units that a call with `is_training` sets to 0.
+      dropout: dropout rate of the hidden layers in a call with `is_training`.
       mixed_precision: whether hidden layers are computed in float16; weights and outputs stay float32.
-      ends_network: whether the last layer is the network's, and not another hidden one.
+      ends_network: whether the last layer is the network's output layer, not another hidden one.
     """
     super().__init__("mlp")
     self._dropout = dropout
@@ -91,10 +89,10 @@ class Mlp(snt.Module):
       snt.Linear(size, w_init=FanIn((seed, index)), name=f"linear_{index}") for index, size in enumerate(sizes[1:])
     ]
     for layer, size in zip(self._layers, sizes, strict=False):
-      layer(tf.zeros((1, size)))  # Which makes its variables.
+      layer(tf.zeros((1, size)))  # Makes its variables.
 
   def __call__(self, inputs: tf.Tensor, is_training: bool = False, trace: Trace | None = None) -> tf.Tensor:
-    """The last layer's outputs; with dropout only where `is_training`. Layers are appended to `trace`."""
+    """The last layer's outputs, with dropout only if `is_training`. Every layer is appended to `trace`."""
     outputs = inputs
     for index, layer in enumerate(self._layers):
       if index:
@@ -108,9 +106,9 @@ class Mlp(snt.Module):
 
 
 class StackedMlp(snt.Module):
-  """Several MLPs of one shape side by side, as the twin critics are: float32 [B, inputs] -> [N, B, outputs].
+  """Several MLPs of the same shape, such as twin critics: float32 [B, inputs] -> [N, B, outputs].
 
-  Each layer is one product of matrices for all of them: half the operations of one network after another.
+  Each layer is one batched matrix product for all MLPs, which takes half the operations of one MLP after another.
   """
 
   def __init__(self, networks: int, sizes: Sequence[int], seed: int, mixed_precision: bool = False):
@@ -132,7 +130,7 @@ class StackedMlp(snt.Module):
       self._biases.append(tf.Variable(tf.zeros((networks, 1, shape[1])), name=f"b_{index}"))
 
   def __call__(self, inputs: tf.Tensor, trace: Trace | None = None) -> tf.Tensor:
-    """All networks' outputs of the same inputs. Layers are appended to `trace`."""
+    """All networks' outputs for the same inputs. Every layer is appended to `trace`."""
     hidden = outputs = inputs[None]
     for index, (weights, bias) in enumerate(zip(self._weights, self._biases, strict=True)):
       if index:
@@ -144,8 +142,8 @@ class StackedMlp(snt.Module):
 
 
 def _computed_in(mixed_precision: bool, layers: int, ends_network: bool = True) -> list[tf.DType]:
-  """The type that each layer is computed in. A network's last is in float32: above 512, float16 tells no values apart that are
-  less than .5 from each other, and returns are often that large.
+  """The dtype that each layer is computed in. A network's last layer is computed in float32: above 512, float16 values are
+  at least 0.5 apart, and returns are often that large.
   """
   dtypes = [tf.float16 if mixed_precision else tf.float32] * layers
   if ends_network:
@@ -155,7 +153,7 @@ def _computed_in(mixed_precision: bool, layers: int, ends_network: bool = True) 
 
 def _linear(inputs: tf.Tensor, weights: tf.Tensor, bias: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
   if tf.float16 in (inputs.dtype, dtype):
-    # An observation beyond float16's range, or what a layer made of it, would be infinite, and the next layer's sum no number. (A
-    # GPU makes the sums themselves in float32.)
+    # An observation or a layer's output beyond float16's range would become infinite, and the next layer's sum NaN. (A GPU
+    # accumulates the sums themselves in float32.)
     inputs = tf.clip_by_value(inputs, tf.float16.min, tf.float16.max)
   return tf.matmul(tf.cast(inputs, dtype), tf.cast(weights, dtype)) + tf.cast(bias, dtype)

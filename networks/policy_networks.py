@@ -8,15 +8,15 @@ import tensorflow as tf
 from configs import NetworkConfig
 from networks.layers import Features, Mlp, Trace
 
-# Of log sigma, as in the authors' code (Haarnoja et al., 2018): outside of it a density says nothing more.
+# Range of log sigma, as in the authors' code (Haarnoja et al., 2018): beyond it, densities are of no use.
 LOG_STD_RANGE = (-20.0, 2.0)
 
 
 class GaussianPolicy(snt.Module):
-  """A diagonal Gaussian before the tanh: features [B, inputs] -> (mean [B, A], log of the deviation [B, A]), float32.
+  """A diagonal Gaussian before the tanh: features [B, inputs] -> (mean [B, A], log standard deviation [B, A]), float32.
 
   Attributes:
-    features: of its observations.
+    features: turns observations into the network's inputs.
   """
 
   def __init__(
@@ -36,7 +36,7 @@ class GaussianPolicy(snt.Module):
       network: its hidden layers, and whether observations are normalised.
       seed: of the initial weights.
       mixed_precision: whether hidden layers are computed in float16.
-      dropout: share of the units of its hidden layers that are left out in training.
+      dropout: dropout rate of the hidden layers in training.
     """
     super().__init__("gaussian_policy")
     self.features = Features(inputs, network.normalize_observations)
@@ -46,12 +46,12 @@ class GaussianPolicy(snt.Module):
   def __call__(
     self, features: tf.Tensor, is_training: bool = False, trace: Trace | None = None
   ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Mean and log of the deviation; with dropout only where `is_training`. Layers are appended to `trace`."""
+    """Mean and log standard deviation, with dropout only if `is_training`. Every layer is appended to `trace`."""
     mean, log_std = tf.split(self._mlp(features, is_training, trace), 2, axis=-1)
     return mean, tf.clip_by_value(log_std, *LOG_STD_RANGE)
 
   def best_actions(self, observations: tf.Tensor) -> tf.Tensor:
-    """The actions of the means: float32 [B, A]."""
+    """The tanh of the means: float32 [B, A]."""
     return tf.tanh(self(self.features(observations))[0])
 
 
@@ -59,7 +59,7 @@ class DeterministicPolicy(snt.Module):
   """features [B, inputs] -> actions, float32 [B, A] in [-1, 1].
 
   Attributes:
-    features: of its observations.
+    features: turns observations into the network's inputs.
   """
 
   def __init__(self, inputs: int, num_dimensions: int, network: NetworkConfig, seed: int, mixed_precision: bool):
@@ -77,7 +77,7 @@ class DeterministicPolicy(snt.Module):
     self._mlp = Mlp((inputs, *network.hidden_sizes, num_dimensions), seed, mixed_precision=mixed_precision)
 
   def __call__(self, features: tf.Tensor, trace: Trace | None = None) -> tf.Tensor:
-    """The actions. Layers are appended to `trace`."""
+    """The actions. Every layer is appended to `trace`."""
     return tf.tanh(self._mlp(features, trace=trace))
 
   def best_actions(self, observations: tf.Tensor) -> tf.Tensor:
@@ -88,8 +88,8 @@ class DeterministicPolicy(snt.Module):
 def squash(mean: tf.Tensor, log_std: tf.Tensor, noise: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
   """An action of the tanh-squashed Gaussian and its log-density (Haarnoja et al., 2018, Appendix C, Eq. 21).
 
-  a = tanh(u), u = mean + std * noise; log p(a) = log N(u) - sum log(1 - tanh(u)^2), where the last is written as
-  2 (log 2 - u - softplus(-2 u)), which does not lose all digits where the tanh saturates.
+  a = tanh(u), u = mean + std * noise; log p(a) = log N(u) - sum log(1 - tanh(u)^2). The last logarithm is computed as
+  2 (log 2 - u - softplus(-2 u)), which stays accurate where the tanh saturates.
 
   Args:
     mean: float32 [B, A].

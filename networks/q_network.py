@@ -1,4 +1,4 @@
-"""The value network."""
+"""The Q-network."""
 
 import sonnet as snt
 import tensorflow as tf
@@ -10,11 +10,11 @@ from networks.layers import Features, Mlp, Trace
 class QNetwork(snt.Module):
   """One value for every action: features [B, inputs] -> float32 [B, num_actions].
 
-  A duelling one (Wang et al., 2016, Eq. 9) has, from the last hidden layer on, one stream for the state's value and one for
-  the actions' advantages, whose mean is taken off: Q = V + A - mean A.
+  A duelling network (Wang et al., 2016, Eq. 9) has two streams from the last hidden layer on, one for the state's value V and
+  one for the actions' advantages A: Q = V + A - mean A.
 
   Attributes:
-    features: of its observations.
+    features: turns observations into the network's inputs.
   """
 
   def __init__(
@@ -28,7 +28,7 @@ class QNetwork(snt.Module):
       network: its hidden layers, and whether observations are normalised.
       seed: of the initial weights; biases start at 0.
       mixed_precision: whether hidden layers are computed in float16.
-      dueling: whether it has two streams.
+      dueling: whether the network has two streams.
     """
     super().__init__("q_network")
     self.features = Features(inputs, network.normalize_observations)
@@ -44,7 +44,7 @@ class QNetwork(snt.Module):
     self._advantages = Mlp((shared[-1], last, num_actions), seed + 2, mixed_precision=mixed_precision)
 
   def __call__(self, features: tf.Tensor, trace: Trace | None = None) -> tf.Tensor:
-    """Q(s, .). Layers are appended to `trace`."""
+    """Q(s, .). Every layer is appended to `trace`."""
     if not self._dueling:
       return self._values(features, trace=trace)
     hidden = features if self._shared is None else tf.nn.relu(self._shared(features, trace=trace))

@@ -1,4 +1,4 @@
-"""A network's weights as one vector, which is how they travel."""
+"""A network's weights as one vector, the form in which they are published."""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ def flatten_weights(module: snt.Module) -> Floats:
   The order is that of `module.variables`: modules by the name of the attribute that holds them, lists by position. For an
   `Mlp` that is layer by layer, and in each layer the bias before the weights (rows of inputs).
   """
-  # Put together where they are: from a GPU that is one copy.
+  # Concatenated on the device, so that a GPU makes one copy.
   parts = [tf.reshape(tf.cast(variable, tf.float32), [-1]) for variable in module.variables]
   vector: Floats = tf.concat(parts, axis=0).numpy()
   return vector
@@ -37,7 +37,7 @@ def assign_weights(module: snt.Module, vector: Floats) -> None:
 
 
 def split_vector(vector: Floats, shapes: Sequence[tuple[int, ...]]) -> list[Floats]:
-  """Arrays of these shapes, one after another from `vector`, float32 [P].
+  """Splits `vector`, float32 [P], into arrays of these shapes, one after another.
 
   Raises:
     UserError: the vector has another length.

@@ -16,7 +16,7 @@ from configs.specs import TableSpec
 
 
 def get_pendulum_config() -> RunConfig:
-  """Pendulum with SAC, a gradient step for every environment step: -200 within 10,000 steps."""
+  """Pendulum with SAC, one gradient step per environment step: -200 within 10,000 steps."""
   return RunConfig(
     name="pendulum_sac",
     environment_steps=10_000,
@@ -28,7 +28,7 @@ def get_pendulum_config() -> RunConfig:
       insert_tolerance_steps=200,
     ),
     network=NetworkConfig(hidden_sizes=(64, 64)),
-    # The newest policy as often as there is one, as SAC and TD3 were published.
+    # Workers take every new policy, as in the papers of SAC and TD3.
     actor=ActorConfig(workers=1, random_steps=500, policy_period_steps=32),
     learner=LearnerConfig(
       algorithm=SacConfig(),
@@ -43,14 +43,14 @@ def get_pendulum_config() -> RunConfig:
 
 
 def get_pendulum_qr_sac_config() -> RunConfig:
-  """The same with quantile critics."""
+  """Pendulum with QR-SAC: quantile critics."""
   sac = get_pendulum_config()
   learner = dataclasses.replace(sac.learner, algorithm=QrSacConfig(quantiles=16))
   return dataclasses.replace(sac, name="pendulum_qr_sac", learner=learner)
 
 
 def get_pendulum_td3_config() -> RunConfig:
-  """The same with TD3."""
+  """Pendulum with TD3."""
   sac = get_pendulum_config()
   learner = dataclasses.replace(sac.learner, algorithm=Td3Config())
   return dataclasses.replace(sac, name="pendulum_td3", learner=learner)

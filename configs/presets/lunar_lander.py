@@ -14,9 +14,9 @@ from configs.run import (
 )
 from configs.specs import EventSpec, TableSpec
 
-# eta_i of Table 2, which also names the events.
-PROBABILITIES = {"land_between_flags": 0.1, "land_near_middle": 0.2}
-# Of Table 2 too.
+# Event -> its table's share of a batch, eta_i of Table 2.
+SHARES = {"land_between_flags": 0.1, "land_near_middle": 0.2}
+# From Table 2.
 _TARGET_ENTROPY = -2.0
 
 
@@ -26,18 +26,18 @@ def get_config() -> RunConfig:
     name="lunar_lander_continuous",
     environment_steps=150_000,
     environment=EnvironmentConfig("LunarLanderContinuous-v3"),
-    events=tuple(EventSpec(name, f"environments.lunar_lander:{name}", history=200) for name in PROBABILITIES),
+    events=tuple(EventSpec(name, f"environments.lunar_lander:{name}", history=200) for name in SHARES),
     replay=ReplayConfig(
       capacity=20_000,
       default=TableSpec("default", probability=0.7, min_size=1_000),
-      # So that a few early rows are not learned by heart, which the paper leaves to be chosen.
-      tables=tuple(TableSpec(name, probability, min_size=500) for name, probability in PROBABILITIES.items()),
-      # The paper trains asynchronously, with one worker.
+      # min_size is not in the paper. It keeps the learner from overfitting to a few early rows.
+      tables=tuple(TableSpec(name, share, min_size=500) for name, share in SHARES.items()),
+      # Not in the paper, which trains asynchronously with one worker.
       environment_steps_per_update=1,
       insert_tolerance_steps=500,
     ),
     network=NetworkConfig(hidden_sizes=(256, 256)),
-    # The newest policy as often as there is one, as SAC was published: an episode can have 1,000 steps.
+    # Workers take every new policy, as in SAC's paper: an episode can have 1,000 steps.
     actor=ActorConfig(workers=1, random_steps=1_000, policy_period_steps=64),
     learner=LearnerConfig(
       algorithm=SacConfig(target_entropy=_TARGET_ENTROPY),
@@ -47,13 +47,13 @@ def get_config() -> RunConfig:
       updates_per_block=16,
       publish_period_updates=64,
     ),
-    # As many episodes as the paper's Figure 12.
+    # As many episodes as in the paper's Figure 12.
     evaluator=EvaluatorConfig(episodes=30, period_updates=5_000, solved_return=200.0, solved_evaluations=2),
   )
 
 
 def get_qr_sac_config() -> RunConfig:
-  """The same with quantile critics."""
+  """LunarLanderContinuous with QR-SAC (quantile critics) and SSET."""
   sac = get_config()
   learner = dataclasses.replace(sac.learner, algorithm=QrSacConfig(target_entropy=_TARGET_ENTROPY))
   return dataclasses.replace(sac, name="lunar_lander_qr_sac", learner=learner)

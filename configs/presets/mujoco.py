@@ -15,8 +15,8 @@ from configs.run import (
 )
 from configs.specs import EventSpec, TableSpec
 
-# World -> rewards that are events when a step's lies above them, and each one's share of a batch. Table 2 has the first four; for
-# the others, which have none of it, there is uniform replay.
+# World -> reward threshold -> share of a batch; a step's reward above a threshold is an event. Table 2 has the first four worlds;
+# the others have no events and use uniform replay.
 EVENTS: Mapping[str, Mapping[float, float]] = {
   "HalfCheetah": {8: 0.2, 12: 0.1, 16: 0.1},
   "Hopper": {2.5: 0.2, 3: 0.1, 3.5: 0.1},
@@ -28,16 +28,16 @@ EVENTS: Mapping[str, Mapping[float, float]] = {
 
 
 def get_config(world: str, rewards: Mapping[float, float] | None = None) -> RunConfig:
-  """A world with SAC, a gradient step for every environment step.
+  """A world with SAC, one gradient step per environment step.
 
-  A distributed run takes fewer of them until all event tables take part (docs/design.md, "Samples per insert").
+  A distributed run takes fewer gradient steps until all event tables take part (docs/design.md, "Samples per insert").
 
   Args:
     world: one of `EVENTS`.
-    rewards: that are events, with their shares, in place of the world's own.
+    rewards: reward thresholds and their shares, in place of the world's own.
   """
   rewards = EVENTS[world] if rewards is None else rewards
-  # Without dots, which part the keys of an override.
+  # Names have no dots, because a dot separates the keys of an override.
   events = {f"reward_above_{reward:g}".replace(".", "_"): (reward, share) for reward, share in rewards.items()}
   return RunConfig(
     name=world.lower(),
@@ -50,16 +50,16 @@ def get_config(world: str, rewards: Mapping[float, float] | None = None) -> RunC
     replay=ReplayConfig(
       capacity=1_000_000,
       default=TableSpec("default", probability=1 - sum(rewards.values()), min_size=5_000),
-      # So that a few early rows are not learned by heart, which the paper leaves to be chosen.
+      # min_size is not in the paper. It keeps the learner from overfitting to a few early rows.
       tables=tuple(TableSpec(name, share, min_size=1_000) for name, (_, share) in events.items()),
-      # The paper trains asynchronously, with one worker.
+      # Not in the paper, which trains asynchronously with one worker.
       environment_steps_per_update=1,
       insert_tolerance_steps=1_000,
     ),
     network=NetworkConfig(hidden_sizes=(256, 256)),
-    # The newest policy as often as there is one, as SAC was published: an episode of 1,000 steps is too long to wait.
+    # Workers take every new policy, as in SAC's paper: an episode of 1,000 steps is too long to wait for.
     actor=ActorConfig(workers=1, random_steps=5_000, policy_period_steps=64),
-    # The target entropies of Table 2 are minus the dimensions of the action, which is the default.
+    # The target entropies of Table 2 are the default, minus the number of action dimensions.
     learner=LearnerConfig(
       algorithm=SacConfig(),
       batch_size=256,
@@ -88,14 +88,14 @@ def get_large_config() -> RunConfig:
       learning_rate=5e-5,
       discount=0.9896,
       updates_per_block=4,
-      # A policy is some 50 MB.
+      # A policy has about 50 MB.
       publish_period_updates=1_000,
     ),
   )
 
 
 def preset(world: str) -> Callable[[], RunConfig]:
-  """The function that gives a world's config, with a line about it as its docstring."""
+  """The function that returns a world's config, with a docstring about that world."""
 
   def get_world_config() -> RunConfig:
     return get_config(world)

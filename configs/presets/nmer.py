@@ -22,12 +22,12 @@ Name = Literal["sac", "td3"]
 
 @dataclasses.dataclass(frozen=True)
 class Tuned:
-  """What the paper chose world by world: the row of uniform replay with the highest return in its Tables 8 to 18.
+  """The paper's choices for one world: those with the highest return of uniform replay in its Tables 8 to 18.
 
   Attributes:
-    updates_per_step: the replay ratio, RR.
-    policy_l2: L.
-    max_gradient_norm: G; None where it has none.
+    updates_per_step: RR, the replay ratio.
+    policy_l2: L, the weight of the L2 penalty on the policy.
+    max_gradient_norm: G; None for no clipping.
   """
 
   updates_per_step: int
@@ -54,14 +54,14 @@ TUNED: dict[Name, dict[str, Tuned]] = {
   },
 }
 
-# Of SAC the tables do not say it: as long as RLlib, on which the paper builds, waits before the first update.
+# The tables do not give SAC's. This is how long RLlib, on which the paper builds, waits before the first update.
 _RANDOM_STEPS: dict[Name, int] = {"sac": 1_500, "td3": 10_000}
 _STEPS_PER_POLICY = 64
 _STEPS_PER_EVALUATION = 5_000
 
 
 def get_config(algorithm: Name, world: str) -> RunConfig:
-  """One of `TUNED`, with the replay ratio, the L2 of the policy and the gradient's length that were best for uniform replay."""
+  """The config of one experiment in `TUNED`."""
   tuned = TUNED[algorithm][world]
   learner = LearnerConfig(
     max_gradient_norm=tuned.max_gradient_norm,
@@ -72,11 +72,11 @@ def get_config(algorithm: Name, world: str) -> RunConfig:
     jit_compile=True,
   )
   if algorithm == "sac":
-    # The rate is that of policy, critics and temperature alike; first temperature and target entropy are the defaults.
+    # Policy, critics and temperature share one learning rate. Initial temperature and target entropy are the defaults.
     sac = SacConfig(policy_l2=tuned.policy_l2)
     learner = dataclasses.replace(learner, algorithm=sac, learning_rate=3e-3, batch_size=256)
   else:
-    # Unlike in TD3's own paper, targets follow at every update (Table 5).
+    # Unlike in TD3's own paper, target networks follow at every update (Table 5).
     td3 = Td3Config(policy_l2=tuned.policy_l2, target_period=1)
     learner = dataclasses.replace(learner, algorithm=td3, learning_rate=5e-4, batch_size=100)
   return RunConfig(
@@ -86,7 +86,7 @@ def get_config(algorithm: Name, world: str) -> RunConfig:
     replay=ReplayConfig(
       capacity=1_000_000,
       default=TableSpec("default", probability=1.0, min_size=_RANDOM_STEPS[algorithm]),
-      # Table 6, for `--method=per`: beta goes from .4 to .4.
+      # Table 6, for `--method=per`: beta stays at 0.4.
       priority=PriorityConfig(
         exponent=0.6,
         importance_exponent=0.4,
@@ -107,7 +107,7 @@ def get_config(algorithm: Name, world: str) -> RunConfig:
 
 
 def preset(algorithm: Name, world: str) -> Callable[[], RunConfig]:
-  """The function that gives a world's config, with a line about it as its docstring."""
+  """The function that returns a world's config, with a docstring about that world."""
 
   def get_world_config() -> RunConfig:
     return get_config(algorithm, world)

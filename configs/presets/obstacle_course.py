@@ -12,8 +12,8 @@ from configs.run import (
 )
 from configs.specs import EventSpec, TableSpec
 
-# eta_i of Table 1, which also names the events.
-PROBABILITIES = {
+# Event -> its table's share of a batch, eta_i of Table 1.
+SHARES = {
   "at_spike": 0.1,
   "at_lava": 0.0625,
   "at_gap": 0.0625,
@@ -24,16 +24,16 @@ PROBABILITIES = {
 
 
 def get_config() -> RunConfig:
-  """The obstacle course with SSET: an event for each kind of obstacle, and the goal."""
+  """The obstacle course with SSET: an event for each kind of obstacle and for the goal."""
   return RunConfig(
     name="obstacle_course",
     environment_steps=5_000_000,
     environment=EnvironmentConfig("obstacle_course"),
-    events=tuple(EventSpec(name, f"environments.obstacle_course:{name}", history=50) for name in PROBABILITIES),
+    events=tuple(EventSpec(name, f"environments.obstacle_course:{name}", history=50) for name in SHARES),
     replay=ReplayConfig(
       capacity=100_000,
       default=TableSpec("default", probability=0.5, min_size=1_000),
-      tables=tuple(TableSpec(name, probability) for name, probability in PROBABILITIES.items()),
+      tables=tuple(TableSpec(name, share) for name, share in SHARES.items()),
       # Not in the paper, as for the three rooms.
       environment_steps_per_update=10,
     ),
@@ -43,6 +43,6 @@ def get_config() -> RunConfig:
     learner=LearnerConfig(
       algorithm=DdqnConfig(epsilon=0.3), batch_size=32, learning_rate=5e-4, discount=0.99, target_update_rate=0.01
     ),
-    # An episode differs from the next: ten of them tell more than one.
+    # Episodes differ from each other, so an evaluation has ten.
     evaluator=EvaluatorConfig(episodes=10, epsilon=0.05, solved_event="done", solved_evaluations=4),
   )

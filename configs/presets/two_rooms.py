@@ -32,7 +32,7 @@ def get_config(events: str = "gap_goal", default_probability: float = 0.7) -> Ru
 
   Args:
     events: a name of `EVENT_SETS`.
-    default_probability: eta_0; the event tables share the rest equally.
+    default_probability: the default table's share, eta_0; the event tables divide the rest equally.
 
   Raises:
     UserError: there is no such set, or the probability leaves nothing for the events.
@@ -59,7 +59,7 @@ def get_config(events: str = "gap_goal", default_probability: float = 0.7) -> Ru
     learner=LearnerConfig(
       algorithm=DdqnConfig(epsilon=0.3), batch_size=32, learning_rate=1e-3, discount=0.99, target_update_rate=0.01
     ),
-    # Not every set has the event that the goal was reached. An episode that reaches it returns at least this: one that
-    # does not, -0.1 a step up to the time limit, does not.
+    # Not every set has an event at the goal, so the return decides. An episode that reaches the goal returns more than this; one
+    # that does not returns -0.1 per step up to the time limit.
     evaluator=EvaluatorConfig(solved_return=-0.1 * _TIME_LIMIT + 0.5, solved_evaluations=4),
   )

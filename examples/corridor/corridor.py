@@ -1,7 +1,7 @@
 """A small world of your own, and events for it.
 
 The agent walks along a corridor of cells and looks for the door at its right end. Everything that Slipstream needs to know
-is here: a `gymnasium.Env`, a condition that is a function, and one that is a class because it has to remember something.
+is here: a `gymnasium.Env`, a condition that is a function, and one that is a class because it keeps state.
 """
 
 import gymnasium
@@ -47,7 +47,7 @@ class Corridor(gymnasium.Env):
     return self._observation(), 1.0 if terminated else -0.01, terminated, truncated, {"cell": self._cell}
 
   def render(self):
-    """uint8 [height, width, 3]; only asked for where a run records an episode."""
+    """uint8 [height, width, 3]; called only if a run records an episode."""
     picture = np.full((CELL_PIXELS, self.length * CELL_PIXELS, 3), 240, np.uint8)
     picture[:, -CELL_PIXELS:] = (76, 175, 105)
     left = self._cell * CELL_PIXELS
@@ -64,7 +64,7 @@ def at_door(step: EventStep) -> bool:
 
 
 class Progress:
-  """The event that the agent gets `cells` further than the last time this fired: a class, as it remembers the episode."""
+  """The event that the agent is `cells` further than when this last fired: a class, because it keeps state in an episode."""
 
   def __init__(self, cells: int = 3):
     self._cells = cells

@@ -103,7 +103,7 @@ def test_a_potential_that_fails_ends_the_worker_with_a_sentence(tmp_path: pathli
   config = shaped_run("broken")
   with serving(config, tmp_path, SPEC, inline=True) as server:
     worker = RolloutWorker(server.connection, server.manifest, "actor_0", index=0, seed=3, stop=threading.Event())
-    with pytest.raises(UserError, match=r"^The potential raised RuntimeError \(no map\): mend it\.$"):
+    with pytest.raises(UserError, match=r"^The potential raised RuntimeError \(no map\): fix it\.$"):
       worker.run()
 
 

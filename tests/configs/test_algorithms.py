@@ -31,12 +31,12 @@ def run_with(algorithm: AlgorithmConfig) -> RunConfig:
 
 
 @pytest.mark.parametrize(("steps", "epsilon"), [(0, 1.0), (250, 0.775), (500, 0.55), (1_000, 0.1), (9_999, 0.1)])
-def test_epsilon_falls_linearly_with_the_gradient_steps_and_stays_at_its_end(steps, epsilon):
+def test_epsilon_falls_linearly_with_the_gradient_steps_and_then_stays_constant(steps, epsilon):
   config = DdqnConfig(epsilon=1.0, final_epsilon=0.1, epsilon_decay_updates=1_000)
   assert config.epsilon_at(0, steps) == pytest.approx(epsilon)
 
 
-def test_epsilon_without_a_final_value_stays():
+def test_epsilon_without_a_final_value_stays_constant():
   assert DdqnConfig(epsilon=0.3).epsilon_at(5, 10**9) == 0.3
 
 
@@ -46,7 +46,7 @@ def test_workers_take_their_own_epsilons_in_turn():
 
 
 @pytest.mark.parametrize("name", ["sac", "qr_sac", "td3"])
-def test_policies_with_noise_of_their_own_mix_no_random_actions_in(name):
+def test_policies_with_noise_of_their_own_take_no_random_actions(name):
   assert ALGORITHMS[name]().epsilon_at(0, 0) == 0
 
 
@@ -59,7 +59,7 @@ def test_no_algorithm_needs_more_of_a_row_than_the_transition(name):
   ("make", "sentence"),
   [
     (
-      lambda: LearnerConfig(algorithm="sac"),  # type: ignore[arg-type]
+      lambda: LearnerConfig(algorithm="sac"),  # type: ignore[arg-type]  # The mistake.
       r"learner\.algorithm is 'sac': give it a DdqnConfig or SacConfig or ",
     ),
     (lambda: LearnerConfig(algorithm=AlgorithmConfig()), r"learner\.algorithm is AlgorithmConfig\(\): give it a Ddqn"),
@@ -78,7 +78,7 @@ def test_no_algorithm_needs_more_of_a_row_than_the_transition(name):
     (lambda: SacConfig(target_entropy=float("nan")), r"learner\.algorithm\.target_entropy is nan"),
     (
       lambda: SacConfig(learn_temperature=False, target_entropy=-2.0),
-      r"learner\.algorithm\.target_entropy is -2\.0, and a temperature that is not learned .* follows no entropy: set it",
+      r"learner\.algorithm\.target_entropy is -2\.0, but only a learned temperature .* uses it: set it to none",
     ),
     (lambda: QrSacConfig(quantiles=0), r"learner\.algorithm\.quantiles is 0"),
     (lambda: QrSacConfig(kappa=-1.0), r"learner\.algorithm\.kappa is -1\.0"),
@@ -109,11 +109,11 @@ def test_an_algorithm_travels_as_json_with_its_name(name):
   assert from_json(json.dumps({"learner": {"algorithm": {"name": name}}})) == config
 
 
-def test_of_an_algorithm_its_name_and_what_differs_from_its_defaults_is_told():
+def test_an_algorithm_without_its_defaults_keeps_its_name():
   assert without_defaults(run_with(DdqnConfig())) == {}
   assert without_defaults(run_with(SacConfig())) == {"learner": {"algorithm": {"name": "sac"}}}
-  told = without_defaults(run_with(DdqnConfig(epsilon=0.5)))
-  assert told == {"learner": {"algorithm": {"name": "ddqn", "epsilon": 0.5}}}
+  data = without_defaults(run_with(DdqnConfig(epsilon=0.5)))
+  assert data == {"learner": {"algorithm": {"name": "ddqn", "epsilon": 0.5}}}
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_of_an_algorithm_its_name_and_what_differs_from_its_defaults_is_told():
     (None, r"The config's learner\.algorithm is not valid: None is neither the name of an algorithm nor an object"),
   ],
 )
-def test_what_is_no_algorithm_is_refused(algorithm, sentence):
+def test_an_unknown_algorithm_is_refused(algorithm, sentence):
   with pytest.raises(UserError, match=sentence):
     from_json(json.dumps({"learner": {"algorithm": algorithm}}))
 
@@ -154,7 +154,7 @@ def test_a_name_chooses_an_algorithms_defaults_in_any_order_with_its_fields(over
   assert override(run_with(before), overrides).learner.algorithm == SacConfig(temperature=0.2)
 
 
-def test_a_field_of_the_algorithm_that_is_there_is_changed_alone():
+def test_an_override_of_an_algorithms_field_keeps_its_other_fields():
   changed = override(run_with(SacConfig(policy_l2=0.5)), {"learner.algorithm.temperature": "0.2"})
   assert changed.learner.algorithm == SacConfig(policy_l2=0.5, temperature=0.2)
 

@@ -1,4 +1,4 @@
-"""What an event or a table may be."""
+"""Specs of events and tables: defaults, and what is refused."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ import pytest
 from configs import EventSpec, TableSpec, UserError
 
 
-def test_an_event_sends_its_history_to_a_table_of_its_own_name_unless_told_otherwise():
+def test_an_event_sends_its_history_to_a_table_of_its_own_name_by_default():
   assert EventSpec("goal", "worlds:goal", 5).table == "goal"
   assert EventSpec("goal", "worlds:goal", 5, table="events").table == "events"
   assert EventSpec("goal", "worlds:goal", 5, table=None).table is None
@@ -60,4 +60,4 @@ def test_a_table_that_is_not_valid_is_refused(arguments, sentence):
 
 def test_a_spec_cannot_be_changed():
   with pytest.raises(dataclasses.FrozenInstanceError):
-    TableSpec("t", 1.0).probability = 0.5  # type: ignore[misc]
+    TableSpec("t", 1.0).probability = 0.5  # type: ignore[misc]  # The mistake.

@@ -1,6 +1,7 @@
-"""The methods of the comparison: what each makes of a config's events and tables."""
+"""The methods that experiments compare: what each does to a config's events and tables."""
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -11,12 +12,12 @@ THREE_ROOMS = load_config("three_rooms")
 
 
 def shares(config: RunConfig) -> dict[str, tuple[float, int]]:
-  """Table -> (probability, capacity)."""
+  """Table -> (share of a batch, capacity)."""
   return {table.name: (table.probability, config.replay.capacity_of(table)) for table in config.replay.all_tables}
 
 
-def with_replay(**changes: object) -> RunConfig:
-  return dataclasses.replace(THREE_ROOMS, replay=dataclasses.replace(THREE_ROOMS.replay, **changes))  # type: ignore[arg-type]
+def with_replay(**changes: Any) -> RunConfig:
+  return dataclasses.replace(THREE_ROOMS, replay=dataclasses.replace(THREE_ROOMS.replay, **changes))
 
 
 def test_uniform_has_one_table_with_all_of_the_capacity_and_watches_the_goal():
@@ -46,7 +47,7 @@ def test_sset_is_the_config_as_it_is():
   assert apply_method(THREE_ROOMS, "sset") == THREE_ROOMS
 
 
-def test_reverse_sweep_gives_the_goal_what_all_events_had():
+def test_reverse_sweep_gives_the_goal_the_share_and_capacity_of_all_events():
   config = apply_method(THREE_ROOMS, "reverse_sweep")
   assert shares(config) == {"default": (0.5, 10_000), "done": (0.5, 10_000)}
   assert [(event.name, event.table, event.history) for event in config.events] == [("done", "done", 200)]
@@ -64,13 +65,13 @@ def test_reverse_sweep_keeps_a_table_that_the_goal_shared_and_adds_up_capacities
   assert [event.name for event in swept.events] == ["done"]
 
 
-def test_goal_only_is_reverse_sweep_with_the_events_step_alone():
+def test_goal_only_is_reverse_sweep_with_a_history_of_one_step():
   config = apply_method(THREE_ROOMS, "goal_only")
   assert config.replay == apply_method(THREE_ROOMS, "reverse_sweep").replay
   assert [(event.name, event.history) for event in config.events] == [("done", 1)]
 
 
-def test_the_methods_by_td_error_draw_so_from_every_table_and_are_otherwise_those_without():
+def test_the_prioritised_methods_draw_by_td_error_from_every_table_and_change_nothing_else():
   for name, without in (("per", "uniform"), ("sset_per", "sset")):
     config = apply_method(THREE_ROOMS, name)
     assert {table.selector for table in config.replay.all_tables} == {"prioritized"}
@@ -91,7 +92,7 @@ def test_the_methods_that_shape_keep_the_potential_and_all_others_drop_it():
   assert apply_method(config, "pbs").replay == apply_method(THREE_ROOMS, "uniform").replay
 
 
-def test_cagrad_is_sset_with_a_coefficient_and_without_event_tables_it_goes():
+def test_cagrad_is_sset_with_a_coefficient_which_a_method_without_event_tables_drops():
   config = apply_method(THREE_ROOMS, "cagrad")
   assert config.learner.cagrad == CagradConfig(0.5)
   own = dataclasses.replace(
@@ -103,7 +104,7 @@ def test_cagrad_is_sset_with_a_coefficient_and_without_event_tables_it_goes():
 
 
 @pytest.mark.parametrize("name", sorted(set(METHODS) - {"pbs", "sset_pbs"}))
-def test_every_method_changes_what_it_is_about_alone_and_travels_as_json(name):
+def test_every_method_changes_only_its_own_settings_and_survives_json(name):
   config = apply_method(THREE_ROOMS, name)
   learner = dataclasses.replace(config.learner, cagrad=CagradConfig())
   same = dataclasses.replace(config, events=THREE_ROOMS.events, replay=THREE_ROOMS.replay, learner=learner)
@@ -126,6 +127,6 @@ def test_every_method_changes_what_it_is_about_alone_and_travels_as_json(name):
     ("goal_only", apply_method(THREE_ROOMS, "uniform"), r"The config 'three_rooms' has no goal event"),
   ],
 )
-def test_what_cannot_be_applied_is_refused(name, config, sentence):
+def test_a_method_that_cannot_be_applied_is_refused(name, config, sentence):
   with pytest.raises(UserError, match=sentence):
     apply_method(config, name)

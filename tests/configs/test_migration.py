@@ -1,4 +1,4 @@
-"""The former form of configs: what was stored in it is read, and configs are told in it as they were.
+"""The former form of configs: stored configs are read, and today's configs are written in it unchanged.
 
 `former/*.json` were written by commit 95a86ec: whole configs (`to_dict`), and what differs from their defaults
 (`without_defaults`).
@@ -28,7 +28,7 @@ _SAC = {
   "learner.sac.temperature": _POSITIVE.filter(lambda value: value != 1),
   "learner.sac.target_entropy": st.floats(-10, 10),
 }
-# Algorithm -> key that it used -> values that are not the key's default.
+# Algorithm -> former key -> values other than the key's default.
 FORMER: dict[str, dict[str, st.SearchStrategy[Any]]] = {
   "ddqn": {
     "network.dueling": st.just(True),
@@ -52,7 +52,7 @@ FORMER: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "learner.td3.target_noise_clip": st.floats(0.6, 1),
   },
 }
-# What has not moved.
+# Keys that have not moved.
 _OTHERS: dict[str, st.SearchStrategy[Any]] = {
   "seed": st.integers(1, 100),
   "actor.random_steps": st.integers(0, 999),
@@ -71,10 +71,10 @@ def put(data: dict[str, Any], key: str, value: Any) -> None:
 
 @st.composite
 def former_configs(draw) -> dict[str, dict[str, Any]]:
-  """A config of before, whole and without its defaults."""
+  """A config in the former form, whole and without its defaults."""
   name = draw(st.sampled_from(sorted(FORMER)))
   whole = copy.deepcopy(STORED["defaults"]["config"])
-  told: dict[str, Any] = {}
+  short: dict[str, Any] = {}
   chosen = {key: draw(values) for key, values in {**FORMER[name], **_OTHERS}.items() if draw(st.booleans())}
   if name != "ddqn":
     chosen["learner.algorithm"] = name
@@ -82,28 +82,28 @@ def former_configs(draw) -> dict[str, dict[str, Any]]:
     chosen["learner.sac.learn_temperature"] = False
   for key, value in chosen.items():
     put(whole, key, value)
-    put(told, key, value)
-  return {"config": whole, "without_defaults": told}
+    put(short, key, value)
+  return {"config": whole, "without_defaults": short}
 
 
-def assert_is_read_and_told_as_before(stored: dict[str, Any]) -> None:
+def assert_is_read_and_written(stored: dict[str, Any]) -> None:
   config: RunConfig = from_dict(stored["config"])
   assert from_dict(stored["without_defaults"]) == config
   assert former_form(without_defaults(config)) == stored["without_defaults"]
-  # And goes on in the form of today.
+  # Today's form is left as it is.
   assert upgraded(to_dict(config)) == to_dict(config)
   assert from_json(to_json(config)) == config
 
 
 @pytest.mark.parametrize("name", STORED)
-def test_a_stored_config_is_read_and_told_as_before(name):
-  assert_is_read_and_told_as_before(STORED[name])
+def test_a_stored_config_is_read_and_written_in_its_form(name):
+  assert_is_read_and_written(STORED[name])
   assert ("ddqn" if name == "defaults" else name) == from_dict(STORED[name]["config"]).learner.algorithm.NAME
 
 
 @given(former_configs())
-def test_any_config_of_before_is_read_and_told_as_before(stored):
-  assert_is_read_and_told_as_before(stored)
+def test_any_former_config_is_read_and_written_in_its_form(stored):
+  assert_is_read_and_written(stored)
 
 
 def test_every_key_that_moved_is_among_those_tried():
@@ -111,27 +111,27 @@ def test_every_key_that_moved_is_among_those_tried():
   assert tried | {"learner.sac", "learner.td3"} == set(MOVED_KEYS)
 
 
-def test_what_is_read_is_left_alone():
+def test_upgrading_does_not_change_its_input():
   data = copy.deepcopy(STORED["sac"]["config"])
   upgraded(data)
   assert data == STORED["sac"]["config"]
 
 
-def test_a_config_inside_of_something_else_is_read_too():
+def test_a_nested_config_is_read_too():
   former = STORED["td3"]["config"]
   assert from_dict({"config": former}, dict[str, RunConfig]) == {"config": from_dict(former)}
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_an_algorithm_at_its_defaults_is_told_by_its_name(name):
-  told = former_form({"learner": {"algorithm": {"name": name}}})
-  assert told == ({} if name == "ddqn" else {"learner": {"algorithm": name}})
+def test_an_algorithm_at_its_defaults_is_written_as_its_name(name):
+  former = former_form({"learner": {"algorithm": {"name": name}}})
+  assert former == ({} if name == "ddqn" else {"learner": {"algorithm": name}})
 
 
 @pytest.mark.parametrize("algorithm", [{"name": "naf", "noise": 1}, {"name": "sac", "critics": 5}])
-def test_what_did_not_exist_before_is_told_as_it_is(algorithm):
-  told = {"seed": 3, "learner": {"n_step": 3, "algorithm": algorithm}}
-  assert former_form(copy.deepcopy(told)) == told
+def test_settings_that_did_not_exist_then_are_written_unchanged(algorithm):
+  data = {"seed": 3, "learner": {"n_step": 3, "algorithm": algorithm}}
+  assert former_form(copy.deepcopy(data)) == data
 
 
 @pytest.mark.parametrize(
@@ -139,15 +139,15 @@ def test_what_did_not_exist_before_is_told_as_it_is(algorithm):
   [
     (
       {"actor": {"epsilon": 0.1}, "learner": {"algorithm": "sac"}},
-      r"^actor\.epsilon is set, and the algorithm 'sac' does not use it: leave it out\.$",
+      r"^actor\.epsilon is set, but the algorithm 'sac' does not use it: leave it out\.$",
     ),
     (
       {"learner": {"sac": {"temperature": 0.5}}},
-      r"^learner\.sac\.temperature is set, and the algorithm 'ddqn' does not use it: leave it out\.$",
+      r"^learner\.sac\.temperature is set, but the algorithm 'ddqn' does not use it: leave it out\.$",
     ),
     (
       {"actor": {"epsilon": 0.1}, "learner": {"algorithm": {"name": "ddqn"}}},
-      r"^The config has 'actor\.epsilon' beside a learner\.algorithm with fields of its own: write "
+      r"^The config has the former key 'actor\.epsilon' beside today's form of learner\.algorithm: write "
       r"'learner\.algorithm\.epsilon'\.$",
     ),
     ({"actor": {"epsilon": 0.1}, "learner": {"algorithm": "scx"}}, r"There is no algorithm 'scx'"),
@@ -156,7 +156,7 @@ def test_what_did_not_exist_before_is_told_as_it_is(algorithm):
     ({"actor": 3}, r"The config's actor "),
   ],
 )
-def test_what_makes_no_sense_is_refused(data, sentence):
+def test_a_former_config_that_makes_no_sense_is_refused(data, sentence):
   with pytest.raises(UserError, match=sentence):
     from_dict(data)
 
@@ -170,6 +170,6 @@ def test_what_makes_no_sense_is_refused(data, sentence):
     ("learner.td3", "learner.algorithm"),
   ],
 )
-def test_an_override_by_a_key_of_before_is_refused_and_the_new_key_named(key, new):
+def test_an_override_by_a_former_key_is_refused_and_the_new_key_named(key, new):
   with pytest.raises(UserError, match=rf"^The config has no key '{key}' any more: write --config\.{new}\.$"):
     override(RunConfig(), {key: "1"})

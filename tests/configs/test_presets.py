@@ -19,7 +19,7 @@ from configs import (
 from configs.presets import two_rooms
 from environments import TwoRooms, make_event_environment
 
-# Presets with events of high reward, and all whose actions are continuous.
+# Presets with events of high reward, and all presets with continuous actions.
 MUJOCO = ["halfcheetah", "hopper", "walker2d", "humanoid", "halfcheetah_large"]
 CONTINUOUS = [preset for preset in PRESETS if load_config(preset).learner.algorithm.ACTIONS == "continuous"]
 
@@ -64,7 +64,7 @@ def test_the_continuous_worlds_have_the_parameters_of_table_2(preset):
   target_entropy, capacity, batch_size, shares = TABLE_2[preset]
   config = load_config(preset)
   probabilities = {table.name: table.probability for table in config.replay.tables}
-  # The lander's events have names, MuJoCo's are known by their thresholds.
+  # By name for the lander, by threshold for MuJoCo.
   of_events = {event.arguments.get("above", event.name): probabilities[str(event.table)] for event in config.events}
   assert of_events == shares
   assert len(probabilities) == len(shares)
@@ -114,7 +114,7 @@ def test_every_event_and_table_of_a_preset_can_be_reached_by_its_name():
       assert next(found for found in changed.replay.tables if found.name == event.table).min_size == 3
 
 
-# Replay ratio, L2 of the policy and length of the gradient of NMER's Tables 8 to 18, in the rows of uniform replay that are bold.
+# Replay ratio, L2 of the policy and gradient norm of NMER's Tables 8 to 18, from the bold rows of uniform replay.
 NMER = {
   ("sac", "ant"): (5, 1e-3, None),
   ("sac", "halfcheetah"): (5, 1e-3, None),
@@ -197,9 +197,7 @@ def test_two_rooms_has_the_parameters_of_section_5_3():
   ],
 )
 @pytest.mark.parametrize("default_probability", [0.1, 0.3, 0.7, 0.9])
-def test_the_events_of_the_two_rooms_can_be_good_and_bad_and_get_what_the_default_leaves(
-  events, names, default_probability
-):
+def test_the_event_tables_of_the_two_rooms_divide_the_share_that_the_default_leaves(events, names, default_probability):
   config = two_rooms.get_config(events, default_probability)
   assert [event.name for event in config.events] == names
   assert config.replay.default.probability == default_probability
@@ -297,7 +295,7 @@ def test_the_file_of_a_preset_gives_the_preset(preset):
     ("missing.json", r"There is no config file 'missing\.json'"),
   ],
 )
-def test_a_name_that_is_nothing_is_refused(name, sentence):
+def test_a_name_without_a_config_is_refused(name, sentence):
   with pytest.raises(UserError, match=sentence):
     load_config(name)
 
@@ -306,7 +304,7 @@ def test_a_name_that_is_nothing_is_refused(name, sentence):
   ("text", "sentence"),
   [
     ("def get_config(:", r"The config file .*mine\.py cannot be run \(SyntaxError: "),
-    ("1 / 0", r"The config file .*mine\.py cannot be run \(ZeroDivisionError: division by zero\): mend it\."),
+    ("1 / 0", r"The config file .*mine\.py cannot be run \(ZeroDivisionError: division by zero\): fix it\."),
     (
       "CONFIG = 3",
       r"The config file .*mine\.py has no function get_config\(\): add one that returns a slipstream\.RunConfig",

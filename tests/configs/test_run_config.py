@@ -1,4 +1,4 @@
-"""What a run may be: every mistake is one sentence when the config is built."""
+"""The config of a run: every mistake is refused with one sentence when the config is built."""
 
 import pytest
 
@@ -83,7 +83,7 @@ def test_an_evaluator_has_a_goal_when_it_has_an_event_or_a_return_to_reach():
     ),
     (
       lambda: EnvironmentConfig(potential_arguments={"cells": []}),
-      r"environment\.potential_arguments are {'cells': \[\]} and there is no potential: name one\.$",
+      r"environment\.potential_arguments are {'cells': \[\]}, but environment\.potential is empty: name one\.$",
     ),
     (lambda: make_replay(capacity=0), r"replay\.capacity is 0: it must be a finite number above 0\."),
     (lambda: make_replay(checkpoint_period_seconds=-1), r"replay\.checkpoint_period_seconds is -1: it must be"),
@@ -149,7 +149,7 @@ def test_an_evaluator_has_a_goal_when_it_has_an_event_or_a_return_to_reach():
     ),
     (
       lambda: RunConfig(evaluator=EvaluatorConfig(solved_event="won")),
-      r"evaluator\.solved_event is 'won', which is not among the events \(none\)\.",
+      r"evaluator\.solved_event is 'won', which is not among the events \(none\): add it or name another\.$",
     ),
     (
       lambda: RunConfig(

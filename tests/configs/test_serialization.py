@@ -29,7 +29,7 @@ def config():
 
 
 @pytest.mark.parametrize("name", sorted(PRESETS))
-def test_a_preset_survives_the_way_through_json(name):
+def test_a_preset_survives_json(name):
   config = PRESETS[name]()
   assert from_json(to_json(config)) == config
 
@@ -38,7 +38,7 @@ def test_a_preset_survives_the_way_through_json(name):
   st.dictionaries(st.text(max_size=5), st.none() | st.booleans() | st.integers() | st.text(max_size=5), max_size=3),
   st.integers(0, 2**31 - 1),
 )
-def test_arguments_and_seeds_survive_the_way_through_json(arguments, seed):
+def test_arguments_and_seeds_survive_json(arguments, seed):
   config = RunConfig(seed=seed, environment=EnvironmentConfig("three_rooms", arguments))
   assert from_json(to_json(config)) == config
 
@@ -50,7 +50,7 @@ def test_a_preset_without_its_defaults_is_the_same_preset(name):
   assert len(json.dumps(without_defaults(config))) < 0.65 * len(json.dumps(to_dict(config)))
 
 
-def test_only_what_differs_from_a_default_is_left():
+def test_only_values_that_differ_from_the_default_are_kept():
   assert without_defaults(RunConfig()) == {}
   config = RunConfig(seed=3, evaluator=EvaluatorConfig(episodes=2))
   assert without_defaults(config) == {"seed": 3, "evaluator": {"episodes": 2}}
@@ -62,7 +62,7 @@ def test_only_what_differs_from_a_default_is_left():
 def test_a_config_that_json_cannot_hold_is_refused():
   for value in (object(), float("nan")):
     with pytest.raises(
-      UserError, match=r"The config holds a value that is not JSON \(.*\): use numbers, texts, lists and"
+      UserError, match=r"The config holds a value that is not JSON \(.*\): use numbers, strings, lists and"
     ):
       to_dict(RunConfig(environment=EnvironmentConfig("three_rooms", {"value": value})))
 
@@ -78,7 +78,7 @@ def test_a_config_that_json_cannot_hold_is_refused():
     ('{"seed": "1"}', r"The config's seed is not valid: '1' is not a whole number\."),
     ('{"seed": 1.5}', r"The config's seed is not valid: 1\.5 is not a whole number\."),
     ('{"seed": true}', r"The config's seed is not valid: True is not a whole number\."),
-    ('{"name": 3}', r"The config's name is not valid: 3 is not a text\."),
+    ('{"name": 3}', r"The config's name is not valid: 3 is not a string\."),
     (
       '{"learner": {"bias_correction": "exact"}}',
       r"The config's learner\.bias_correction is not valid: 'exact' is not one of none, counts, priority_sum, balance\.",
@@ -100,7 +100,7 @@ def test_a_config_that_json_cannot_hold_is_refused():
     ('{"events": [{"name": "a"}]}', r"The config's events\.0\.condition is missing"),
   ],
 )
-def test_what_is_no_config_is_refused_and_the_place_is_named(text, sentence):
+def test_data_that_is_not_a_config_is_refused_and_the_place_is_named(text, sentence):
   with pytest.raises(UserError, match=sentence):
     from_json(text)
 
@@ -110,7 +110,7 @@ def test_a_whole_float_is_a_whole_number():
   assert isinstance(from_dict({"environment_steps": 1e6}).environment_steps, int)
 
 
-def test_what_is_left_out_has_its_default():
+def test_a_missing_field_has_its_default():
   assert from_dict({}) == RunConfig()
 
 

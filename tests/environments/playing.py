@@ -10,7 +10,7 @@ from environments.grid_world import VIEW_SIZE
 
 
 def play(env, actions):
-  """The steps of an episode that has begun, as a condition sees them; it may not end before the last of them."""
+  """The steps of a started episode, as a condition sees them; it must not end before the last action."""
   steps = []
   for action in actions:
     observation, reward, terminated, truncated, info = env.step(action)
@@ -19,7 +19,7 @@ def play(env, actions):
 
 
 def solve(env):
-  """The actions that solve what is left of the episode."""
+  """The actions that solve the rest of the episode."""
   plan = shortest_plan(env)
   assert plan is not None
   return plan
@@ -33,19 +33,19 @@ def picture_of(env):
 
 
 def things(env, kind=None):
-  """(x, y) -> object inside the outer wall; only those of a type, where one is named."""
+  """(x, y) -> object inside the outer wall; only those of type `kind`, if given."""
   cells = ((x, y) for x in range(1, env.width - 1) for y in range(1, env.height - 1))
   found = {cell: env.grid.get(*cell) for cell in cells}
   return {cell: thing for cell, thing in found.items() if thing is not None and kind in (None, thing.type)}
 
 
 def happened(step):
-  """The names of what a step brought about."""
+  """The names of what happened in a step."""
   return [name for name, value in step.info.items() if value is True and name != "moved"]
 
 
 class Reference(MiniGridEnv):
-  """minigrid's own environment on a copy of a world's grid; our actions have the numbers of its own."""
+  """minigrid's own environment on a copy of a world's grid; its actions have the same numbers as ours."""
 
   def __init__(self, world):
     self._grid, self._start = copy.deepcopy(world.grid), world.position

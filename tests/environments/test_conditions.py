@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import slipstream
 from configs import EventSpec, UserError, from_json, load_config, override, to_json
-from environments import EventMonitor, EventStep, make_event_environment
+from environments import EventMonitor, EventStep, ThreeRooms, make_event_environment
 from environments.conditions import And, EpisodeEnd, Held, Info, Not, Or, Region, Rising, Then, Threshold
 
 MODULE = """
@@ -67,7 +67,7 @@ A, B = part("Info", key="a"), part("Info", key="b")
 
 
 def fired(monitor: EventMonitor, **traces: str) -> str:
-  """What a condition makes of an episode whose `info` follows `traces`, as "0110"."""
+  """Where a condition fires in an episode whose `info` follows `traces`, as "0110"."""
   monitor.reset()
   steps = zip(*traces.values(), strict=True)
   return "".join(str(monitor(make_step(info=dict(zip(traces, map(int, step), strict=True))))) for step in steps)
@@ -158,7 +158,7 @@ def test_and_or_not_have_their_truth_tables():
 @pytest.mark.parametrize(
   ("trace", "rises"), [("0110", "0100"), ("1101", "1001"), ("0000", "0000"), ("1111", "1000"), ("0101", "0101")]
 )
-def test_rising_fires_when_its_part_begins_to(trace, rises):
+def test_rising_fires_when_its_part_starts_to_fire(trace, rises):
   assert fired(make_monitor("Rising", condition=A), a=trace) == rises
 
 
@@ -166,7 +166,7 @@ def test_rising_fires_when_its_part_begins_to(trace, rises):
   ("trace", "steps", "holds"),
   [("1111", 1, "1111"), ("01110111", 3, "00010001"), ("11111", 3, "00111"), ("11", 3, "00")],
 )
-def test_held_fires_while_its_part_has_for_n_steps(trace, steps, holds):
+def test_held_fires_while_its_part_has_fired_for_n_steps(trace, steps, holds):
   assert fired(make_monitor("Held", condition=A, steps=steps), a=trace) == holds
 
 
@@ -209,13 +209,13 @@ def test_the_racing_event_fires_once_when_the_car_has_been_back_on_the_track_for
     ({"condition": part("Threshold", below=1), "by": "truncated"}, [0, 0, 1, 0]),
   ],
 )
-def test_the_end_of_an_episode_may_be_of_one_kind_and_under_a_condition(arguments, fires):
+def test_episode_end_may_ask_for_one_kind_of_end_and_for_a_condition(arguments, fires):
   monitor = make_monitor("EpisodeEnd", **arguments)
   ends = [(False, False), (True, False), (False, True), (True, True)]
   assert [monitor(make_step(terminated=terminated, truncated=truncated)) for terminated, truncated in ends] == fires
 
 
-def test_every_part_sees_every_step_though_the_others_have_decided(user_parts):
+def test_every_part_sees_every_step_whatever_the_others_return(user_parts):
   first = part("Info", key="a")
   assert fired(make_monitor("And", conditions=[first, "user_parts:Third"]), a="0011") == "0010"
   assert fired(make_monitor("Or", conditions=[first, "user_parts:Third"]), a="1100") == "1110"
@@ -333,7 +333,8 @@ def test_events_of_a_world_without_a_line_of_python():
     },
   )
   built_in, built = (make_event_environment(one) for one in (load_config("three_rooms"), config))
-  path = built_in.gym_env.shortest_path()  # type: ignore[attr-defined]
+  assert isinstance(built_in.gym_env, ThreeRooms)
+  path = built_in.gym_env.shortest_path()
   masks = [[env.reset().events, *(env.step(action).events for action in path)] for env in (built_in, built)]
   assert masks[0] == masks[1]
   assert [mask for mask in masks[0] if mask] == [1, 1, 2]
@@ -342,7 +343,7 @@ def test_events_of_a_world_without_a_line_of_python():
 @pytest.mark.parametrize(
   "name", ["And", "EpisodeEnd", "Held", "Info", "Not", "Or", "Region", "Rising", "Then", "Threshold"]
 )
-def test_a_user_finds_them_in_slipstream(name):
+def test_slipstream_exports_every_condition(name):
   import environments.conditions
 
   assert getattr(slipstream, name) is getattr(environments.conditions, name)
@@ -353,39 +354,42 @@ def test_a_user_finds_them_in_slipstream(name):
   [
     (lambda: Threshold(), r"^Threshold has neither above nor below: give one of them, or both\.$"),
     (
-      lambda: Threshold("rewards", above=1),  # type: ignore[arg-type]
+      lambda: Threshold("rewards", above=1),  # type: ignore[arg-type]  # The mistake.
       r"^Threshold looks at 'rewards': of must be one of reward, observation, next",
     ),
-    (lambda: Threshold(above="8"), r"^Threshold has above '8': it must be a finite number\.$"),  # type: ignore[arg-type]
+    (lambda: Threshold(above="8"), r"^Threshold has above '8': it must be a finite number\.$"),  # type: ignore[arg-type]  # The mistake.
     (lambda: Threshold(below=True), r"^Threshold has below True: it must be a finite number\.$"),
     (lambda: Threshold(above=float("inf")), r"^Threshold has above inf"),
-    (lambda: Threshold(above=2, below=2), r"^Threshold is above 2 and below 2, which no number is: exchange them\.$"),
+    (
+      lambda: Threshold(above=2, below=2),
+      r"^Threshold is above 2 and below 2, but no number is both: exchange them\.$",
+    ),
     (
       lambda: Threshold(key="x", above=2),
       r"^Threshold has the key 'x' of a reward, which is one number: leave the key",
     ),
-    (lambda: Threshold("info", above=2), r"^Threshold has the key None of info: it must be a text\.$"),
+    (lambda: Threshold("info", above=2), r"^Threshold has the key None of info: it must be a string\.$"),
     (lambda: Threshold("observation", "x", above=2), r"^Threshold has the key 'x' of observation: it must be a whole"),
     (lambda: Threshold("observation", -1, above=2), r"^Threshold has the key -1 of observation"),
     (lambda: Threshold("observation", [0, True], above=2), r"^Threshold has the key \[0, True\] of observation"),
     (lambda: Region([], []), r"^Region has the low \[\]: give a list with a number, or null, for each dimension\.$"),
-    (lambda: Region([0], 3), r"^Region has the high 3: give a list"),  # type: ignore[arg-type]
+    (lambda: Region([0], 3), r"^Region has the high 3: give a list"),  # type: ignore[arg-type]  # The mistake.
     (lambda: Region([0], [1, 2]), r"^Region has 1 dimensions, 1 low and 2 high bounds: give as many of each\.$"),
     (lambda: Region([0], [1], [0, 1]), r"^Region has 2 dimensions, 1 low and 1 high bounds"),
     (lambda: Region([0], [1], [-1]), r"^Region has the dimensions \[-1\]: give a list of whole numbers from 0\.$"),
-    (lambda: Region([0], [1], 2), r"^Region has the dimensions 2"),  # type: ignore[arg-type]
+    (lambda: Region([0], [1], 2), r"^Region has the dimensions 2"),  # type: ignore[arg-type]  # The mistake.
     (lambda: Region([0, 0], [1, 1], [1, 1]), r"^Region has the dimensions \[1, 1\]: name each once\.$"),
     (lambda: Region([0, 3], [1, 2]), r"^Region has the low bounds \[0, 3\] above the high bounds \[1, 2\]: exchange"),
     (lambda: Region([float("nan")], [2]), r"^Region has low nan: it must be a finite number\.$"),
-    (lambda: Info(""), r"^Info has the key '' of info: it must be a text\.$"),
-    (lambda: Info("a", optional=1), r"^Info has optional=1: it must be true or false\.$"),  # type: ignore[arg-type]
+    (lambda: Info(""), r"^Info has the key '' of info: it must be a string\.$"),
+    (lambda: Info("a", optional=1), r"^Info has optional=1: it must be true or false\.$"),  # type: ignore[arg-type]  # The mistake.
     (lambda: And([]), r"^And has the conditions \[\]: give a list of at least one\.$"),
     (lambda: Or("a:b"), r"^Or has the conditions 'a:b': give a list of at least one\.$"),
     (lambda: Held(A, 0), r"^Held has steps=0: it must be a whole number of at least 1 step\.$"),
-    (lambda: Held(A, 2.5), r"^Held has steps=2\.5"),  # type: ignore[arg-type]
+    (lambda: Held(A, 2.5), r"^Held has steps=2\.5"),  # type: ignore[arg-type]  # The mistake.
     (lambda: Then(A, B, 0), r"^Then has within=0: it must be a whole number of at least 1 step\.$"),
-    (lambda: EpisodeEnd(by="crash"), r"^EpisodeEnd has by='crash': use one of any, terminated, truncated\.$"),  # type: ignore[arg-type]
-    (lambda: Not(3), r"^A part of Not is 3: write it as 'module:name' or"),  # type: ignore[arg-type]
+    (lambda: EpisodeEnd(by="crash"), r"^EpisodeEnd has by='crash': use one of any, terminated, truncated\.$"),  # type: ignore[arg-type]  # The mistake.
+    (lambda: Not(3), r"^A part of Not is 3: write it as 'module:name' or"),  # type: ignore[arg-type]  # The mistake.
     (lambda: Not("info"), r"^A part of Not is 'info': write it as 'module:name'\.$"),
     (lambda: Not({"arguments": {}}), r"^A part of Not is {'arguments': {}}: write it as {'condition': 'module:name'"),
     (lambda: Not({**A, "history": 3}), r"^A part of Not is {.*'history': 3.*}: write it as .*, without other keys\.$"),
@@ -446,7 +450,7 @@ def test_a_mistake_deep_in_an_event_names_the_event():
     (("Not", {"condition": "user_parts:one"}), make_step(), r"A part of Not returned a int \(1\): it must return True"),
   ],
 )
-def test_a_step_that_a_condition_does_not_fit_is_named_with_the_event(user_parts, monitor, step, sentence):
+def test_a_condition_that_does_not_fit_the_step_is_refused_with_the_events_name(user_parts, monitor, step, sentence):
   name, arguments = monitor
   with pytest.raises(UserError, match=f"^The condition of event 'event' failed: {sentence}"):
     make_monitor(name, **arguments)(step)

@@ -99,7 +99,7 @@ def test_any_keyword_reaches_a_function_that_takes_any(user_module):
       r"'three_rooms' has no argument 'q': it takes room_size, gaps, time_limit, render_mode\.",
     ),
     ("three_rooms", {"room_size": 0}, r"^three_rooms has the room_size 0"),
-    ("user_worlds:not_an_env", {}, r"'user_worlds:not_an_env' gave a str: it must return a gymnasium\.Env\."),
+    ("user_worlds:not_an_env", {}, r"'user_worlds:not_an_env' is a str: it must be a gymnasium\.Env\."),
     ("user_worlds:not_an_env", {"q": 1}, r"has no argument 'q': it takes none\."),
     ("user_worlds:raises", {}, r"cannot be made with the arguments {} \(RuntimeError: no console answers\): check"),
     ("user_worlds:refuses", {}, r"^Plug the console in\.$"),
@@ -116,8 +116,8 @@ def test_an_environment_that_cannot_be_made_is_refused_with_what_to_do(user_modu
     gymnasium.registry.pop("Refusing-v0", None)
 
 
-def test_a_callable_that_does_not_tell_its_parameters_is_called():
-  with pytest.raises(UserError, match=r"'builtins:dict' gave a dict"):
+def test_a_callable_without_a_signature_is_called():
+  with pytest.raises(UserError, match=r"'builtins:dict' is a dict"):
     make(EnvironmentConfig("builtins:dict", {"a": 1}))
 
 

@@ -1,5 +1,7 @@
 """gymnasium environments as dm_env environments with events."""
 
+import importlib
+
 import dm_env
 import gymnasium
 import numpy as np
@@ -73,8 +75,8 @@ class TestThreeRoomsFollowsDmEnv(test_utils.EnvironmentTestMixin, absltest.TestC
   def make_action_sequence(self):
     return [np.int32(action) for action in (2, 0, 1) * 7]
 
-  def assertValidStep(self, step):  # noqa: N802
-    # An EventTimeStep begins with a TimeStep's fields but, being a tuple with more of them, is none.
+  def assertValidStep(self, step):  # noqa: N802  # dm_env's name.
+    # An EventTimeStep begins with a TimeStep's fields, but is a tuple with more of them.
     super().assertValidStep(dm_env.TimeStep(*step[:4]))
 
 
@@ -98,7 +100,7 @@ def test_an_episode_has_one_first_step_and_one_last():
 @pytest.mark.parametrize(
   ("terminated", "truncated", "discount"), [(False, True, 1.0), (True, False, 0.0), (True, True, 0.0)]
 )
-def test_truncation_keeps_the_discount_and_termination_does_not(terminated, truncated, discount):
+def test_truncation_keeps_the_discount_and_termination_sets_it_to_0(terminated, truncated, discount):
   env = EventEnvironment(Scripted(steps=[([0.0], 0.0, terminated, truncated)]))
   env.reset()
   step = env.step(0)
@@ -173,9 +175,7 @@ def test_a_condition_sees_the_whole_transition(tmp_path, monkeypatch):
   env = EventEnvironment(gym_env, [EventSpec("note", "notes_steps:note", 1)])
   env.reset()
   env.step(1)
-  import notes_steps  # type: ignore[import-not-found]
-
-  (step,) = notes_steps.STEPS
+  (step,) = importlib.import_module("notes_steps").STEPS
   assert (step.observation, step.action, step.reward, step.next_observation) == ([0.5], 6, 3.0, [0.25])
   assert (step.info, step.terminated, step.truncated) == ({}, False, True)
   assert type(step.reward) is float
@@ -205,7 +205,7 @@ def test_a_reward_that_is_not_finite_passes():
 
 
 @pytest.mark.parametrize("reward", [None, "1", 1j, [1.0], np.array([1.0])])
-def test_what_is_not_a_real_number_is_no_reward(reward):
+def test_a_reward_that_is_not_a_real_number_is_refused(reward):
   env = EventEnvironment(Scripted(steps=[([0.0], reward, False, False)]))
   env.reset()
   with pytest.raises(UserError, match=r"The environment returned the reward .*: it must be one real number\."):
@@ -262,7 +262,7 @@ def test_discrete_actions_count_from_0_whatever_the_space_starts_at():
 
 
 def mapped(space, *actions):
-  """What arrives at an environment with such actions."""
+  """The actions that a gymnasium environment with this action space gets."""
   gym_env = Scripted(action_space=space, steps=[([0.0], 0.0, False, False)] * len(actions))
   env = EventEnvironment(gym_env)
   env.reset()
@@ -285,7 +285,7 @@ def test_continuous_actions_are_canonical_and_arrive_in_the_dtype_and_bounds_of_
   np.testing.assert_allclose(arrived[1:3], [[0, 2.5], [0.05, 1.25]], rtol=2 * float(np.finfo(dtype).eps))
 
 
-def test_an_action_outside_its_bounds_is_the_nearest_within():
+def test_an_action_outside_its_bounds_is_clipped():
   arrived = mapped(box(-2, 4), *(np.array([value], np.float32) for value in (-1.001, 1.001, -np.inf, 1e38)))
   assert [float(action[0]) for action in arrived] == [-2, 4, -2, 4]
 
@@ -357,15 +357,13 @@ def test_a_condition_sees_the_action_that_the_environment_got(tmp_path, monkeypa
   )
   env.reset()
   env.step(np.array([0.5], np.float32))
-  import notes_actions  # type: ignore[import-not-found]
-
-  (action,) = notes_actions.ACTIONS
+  (action,) = importlib.import_module("notes_actions").ACTIONS
   assert (action.dtype, action.tolist()) == (np.float64, [7.5])
 
 
 @pytest.mark.parametrize("bounds", [(-1, 1), (0, 10)])
 def test_a_continuous_action_of_another_shape_is_refused(bounds):
-  with pytest.raises(UserError, match=r"An action has the shape \(1,\), but the environment takes \(3,\): mend"):
+  with pytest.raises(UserError, match=r"An action has the shape \(1,\), but the environment takes \(3,\): fix"):
     mapped(box(bounds[0], bounds[1], (3,)), np.zeros(1, np.float32))
 
 

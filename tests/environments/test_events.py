@@ -155,13 +155,13 @@ def test_an_object_counts_for_each_environment_by_itself(conditions):
 
 
 @pytest.mark.parametrize("value", [1, 0, None, "yes", 1.0])
-def test_what_is_not_a_bool_is_refused(conditions, value):
+def test_a_result_that_is_not_a_bool_is_refused(conditions, value):
   with pytest.raises(UserError, match=r"condition of event 'event0' returned a .*: it must return True or False\."):
     make_monitor("returns", value=value)(make_step())
 
 
 def test_a_condition_that_raises_is_named(conditions):
-  with pytest.raises(UserError, match=r"The condition of event 'event1' raised KeyError \('speed'\): mend it\."):
+  with pytest.raises(UserError, match=r"The condition of event 'event1' raised KeyError \('speed'\): fix it\."):
     make_monitor("true", "raises")(make_step())
 
 
@@ -215,7 +215,7 @@ def test_a_reference_gives_a_function_or_an_attribute_of_a_class():
     ("json:qqqqqqqqq", r"module 'json' has no 'qqqqqqqqq', check the spelling\."),
     ("json:JSONDecoder.qqqqqqqqq", r"type 'JSONDecoder' has no 'qqqqqqqqq'"),
     ("user_conditions:CONSTANT", r"is a int: name a function or a class\."),
-    ("user_raises:f", r"importing the module 'user_raises' raised ValueError \(bad table\), mend the module\."),
+    ("user_raises:f", r"importing the module 'user_raises' raised ValueError \(bad table\), fix the module\."),
     ("user_imports_missing:f", r"importing the module 'user_imports_missing' raised ModuleNotFoundError"),
     ("user_refuses:f", r"^Plug the console in\.$"),
   ],

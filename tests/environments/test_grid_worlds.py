@@ -87,7 +87,7 @@ def test_the_same_seed_gives_the_same_episodes(world):
 @pytest.mark.parametrize("world", with_view)
 @settings(max_examples=30, deadline=None)
 @given(seed=seeds, actions=st.lists(st.sampled_from([TURN_LEFT, TURN_RIGHT, FORWARD, FORWARD, PICKUP, DROP, TOGGLE])))
-def test_it_moves_and_sees_as_the_library_does(world, seed, actions):
+def test_it_moves_and_observes_as_the_library_does(world, seed, actions):
   env = WORLDS[world](time_limit=1_000)
   env.reset(seed=seed)
   reference = Reference(env)
@@ -108,7 +108,7 @@ def test_it_moves_and_sees_as_the_library_does(world, seed, actions):
 
 
 def features(encoded):
-  """The thirteen numbers of what the library numbers so: type, colour, state [..., 3]."""
+  """The thirteen numbers for objects in the library's encoding: type, colour, state [..., 3]."""
   kinds, colours, states = np.moveaxis(encoded, -1, 0)
   doors = kinds == OBJECT_TO_IDX["door"]
   coloured = doors | (kinds == OBJECT_TO_IDX["key"])
@@ -125,7 +125,7 @@ def features(encoded):
 
 def assert_the_observation_shows(reference, observation):
   seen = reference.gen_obs_grid()[0].encode().transpose(1, 0, 2)  # [row, column, 3]
-  # The library shows the object in hand where the agent stands, and we what it stands on.
+  # In the agent's cell the library shows the object in hand, but our worlds show what the agent stands on.
   x, y = reference.agent_pos
   below = reference.grid.get(x, y)
   seen[4, 2] = (1, 0, 0) if below is None else below.encode()
@@ -175,7 +175,7 @@ def test_an_observation_by_hand():
   np.testing.assert_array_equal(observation[325:], [0, *[-1] * 13, -1, -1, -1])
 
 
-def test_an_observation_does_not_change_when_its_reader_writes_on_it_or_the_world_goes_on():
+def test_writing_on_an_observation_or_stepping_on_changes_no_other_observation():
   env = ObstacleCourse()
   observation, _ = env.reset(seed=1)
   kept = observation.copy()
@@ -224,7 +224,7 @@ def test_a_dropped_key_lies_there_and_can_be_picked_up_again():
   assert happened(play(env, [PICKUP])[0]) == ["pickup_key"]
 
 
-def test_a_key_is_dropped_on_free_floor_alone_and_hands_hold_one():
+def test_a_key_is_dropped_only_on_free_floor_and_only_one_can_be_carried():
   env = ObstacleCourse(room_size=5)
   for seed in range(20):
     env.reset(seed=seed)
@@ -239,7 +239,7 @@ def test_a_key_is_dropped_on_free_floor_alone_and_hands_hold_one():
     assert env.grid.get(*np.add(env.position, HEADINGS[env.heading])) is ahead
 
 
-def test_the_plan_goes_on_from_the_middle_of_an_episode():
+def test_a_plan_starts_from_the_middle_of_an_episode():
   env = ObstacleCourse()
   env.reset(seed=8)
   plan = solve(env)
@@ -260,7 +260,7 @@ def test_a_plan_drops_a_key_where_another_lies_behind_it():
   assert play(env, plan)[-1].info["at_goal"]
 
 
-def test_there_is_no_plan_where_there_is_no_way():
+def test_there_is_no_plan_if_the_goal_cannot_be_reached():
   env = RandomisedSkills(skill="gap")
   env.reset(seed=1)
   (gap,) = env.gaps
@@ -346,7 +346,7 @@ def run_without_minigrid(code):
   return result.stdout
 
 
-def test_without_minigrid_a_world_is_refused_by_a_sentence_and_the_others_and_all_events_load():
+def test_without_minigrid_a_grid_world_is_refused_and_other_worlds_and_all_events_load():
   said = run_without_minigrid(
     "import environments, environments.events\n"
     "environments.ThreeRooms()\n"

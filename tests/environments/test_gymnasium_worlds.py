@@ -36,7 +36,7 @@ def make_world(name, seed=1, events=(), **arguments):
 
 
 def random_actions(spec, seed=0):
-  """Actions drawn uniformly, without end."""
+  """An endless stream of uniformly random actions."""
   rng = np.random.default_rng(seed)
   while True:
     if isinstance(spec, specs.DiscreteArray):
@@ -139,7 +139,7 @@ def test_a_time_limit_truncates_and_keeps_the_discount(name):
 
 
 def pump(env):
-  """Swings the acrobot up: its motor pushes the way that the second link goes already."""
+  """Swings the acrobot up: its motor pushes in the direction in which the second link already moves."""
   while True:
     yield 2 if env.gym_env.unwrapped.state[3] > 0 else 0
 
@@ -162,7 +162,7 @@ def thrash(env):
     "Ant-v5",
   ],
 )
-def test_a_termination_takes_the_discount(name):
+def test_a_termination_sets_the_discount_to_0(name):
   env = make_world(name)
   actions = {"Acrobot-v1": pump, "Ant-v5": thrash}.get(name, lambda env: random_actions(env.action_spec()))(env)
   last = play(env, actions)[-1]
@@ -172,7 +172,7 @@ def test_a_termination_takes_the_discount(name):
 
 
 @pytest.mark.parametrize("name", ["Pendulum-v1", "HalfCheetah-v5", "Swimmer-v5"])
-def test_what_never_terminates_ends_by_its_own_time_limit(name):
+def test_a_world_that_never_terminates_is_truncated_by_its_own_time_limit(name):
   env = make_world(name)
   limit = env.gym_env.spec.max_episode_steps
   timesteps = play(env, random_actions(env.action_spec()), steps=limit + 1)

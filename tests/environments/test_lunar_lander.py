@@ -12,7 +12,7 @@ BETWEEN, NEAR, TINY = 0b001, 0b010, 0b100
 
 
 def at(x=0.0, y=0.0, left=False, right=False):
-  """The step to such a state."""
+  """A step to the state with these values."""
   observation = np.array([x, y, 0, 0, 0, 0, left, right], np.float32)
   return EventStep(np.zeros(8, np.float32), 0, 0.0, observation, {}, False, False)
 

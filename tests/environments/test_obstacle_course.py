@@ -19,7 +19,7 @@ EVENTS = {
 
 
 def fired(steps):
-  """(number of the step, event) of every event."""
+  """(index of the step, name) of every event that fires."""
   return [(number, name) for number, step in enumerate(steps) for name, condition in EVENTS.items() if condition(step)]
 
 
@@ -30,12 +30,12 @@ def begin(seed=0, **arguments):
 
 
 def go_to(env, column, row):
-  """Plays the way to a cell of the first room that lies right of and below the start, first down and then right."""
+  """Walks down and then right to a cell of the first room; it must lie below and to the right of the start."""
   x, y = env.position
   return play(env, [TURN_RIGHT, *[FORWARD] * (row - y), TURN_LEFT, *[FORWARD] * (column - x)])
 
 
-def test_the_rooms_are_in_their_order_and_what_is_random_stays_in_its_room():
+def test_the_rooms_are_in_order_and_random_objects_stay_in_their_room():
   env = ObstacleCourse(room_size=5, doors=3, keys=2)
   places: dict[str, set[object]] = {kind: set() for kind in ("gap", "crossing", "lava", "door", "key", "colour")}
   for seed in range(100):
@@ -148,7 +148,7 @@ def test_a_cost_of_a_tenth_a_step_would_often_make_lava_worth_more_than_the_goal
   """Why the default is -0.01 and not the other worlds' -0.1: see the module."""
 
   def value(step_reward, steps, last_reward):
-    """Of `steps` steps, discounted by 0.99 each."""
+    """The return of an episode of `steps` steps, with a discount of 0.99."""
     return step_reward * (1 - 0.99 ** (steps - 1)) / 0.01 + last_reward * 0.99 ** (steps - 1)
 
   better = {-0.1: 0, -0.01: 0}
@@ -160,7 +160,7 @@ def test_a_cost_of_a_tenth_a_step_would_often_make_lava_worth_more_than_the_goal
       better[reward] += value(reward, to_lava, -1) > value(reward, to_goal, 1)
   assert better[-0.1] > 30
   assert better[-0.01] == 0
-  # And to wait, for ever, is worth as much as lava at once.
+  # Waiting for ever is worth as much as stepping into lava at once.
   assert value(-0.01, 10_000, 0) == pytest.approx(-1)
 
 
@@ -177,7 +177,7 @@ def test_the_observation_has_342_numbers_and_there_are_6_actions():
   assert env.action_space.n == 6
 
 
-def test_the_spikes_are_told_from_all_else_in_the_observation():
+def test_the_observation_tells_spikes_from_everything_else():
   env = begin()
   observation, _ = env.reset(seed=0)
   found = np.argwhere(observation[:325].reshape(5, 5, 13)[..., 5])

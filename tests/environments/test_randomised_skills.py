@@ -37,7 +37,7 @@ def test_an_episode_can_be_held_to_one_skill(skill):
   assert {env.reset()[1]["skill"] for _ in range(20)} == {skill}
 
 
-def test_what_parts_the_room_moves_so_that_a_cell_can_hold_anything():
+def test_the_dividing_column_moves_so_that_a_cell_can_hold_anything():
   env = RandomisedSkills()
   env.reset(seed=0)
   held = collections.defaultdict(set)

@@ -130,7 +130,7 @@ def test_the_best_policies_of_a_random_problem_stay_the_same_and_q_falls_by_the_
 
 
 class Tables(gymnasium.Env):
-  """A deterministic problem of six states in a ring and two actions; state 5 ends it. It starts where it is told."""
+  """A deterministic problem of six states in a ring and two actions; state 5 ends it. The test sets the first state."""
 
   NEXT = np.array([[1, 3], [2, 0], [5, 0], [4, 2], [0, 5], [5, 5]])
   REWARD = np.array([[0.0, -1.0], [0.5, 0.0], [1.0, 0.0], [0.0, 0.0], [0.0, 2.0], [0.0, 0.0]])
@@ -185,12 +185,12 @@ def rooms_with(name, **arguments):
 
 
 def phi_along_the_way(name, **arguments):
-  """The potential in every state of the shortest way through the three rooms, found from the shaping of its steps."""
+  """The potential in every state of the shortest way through the three rooms, computed from the shaping of its steps."""
   config = rooms_with(name, **arguments)
   env = make_event_environment(from_json(to_json(config)), shaped=True)
   env.reset()
   steps = [env.step(action) for action in WAY]
-  values = [0.0]  # Of the terminal state; phi(s) = gamma phi(s') - F backwards from there.
+  values = [0.0]  # phi of the terminal state; backwards from there, phi(s) = gamma phi(s') - F.
   for step in reversed(steps):
     values.append(config.learner.discount * values[-1] - step.shaping)
   assert sum(step.reward for step in steps) == pytest.approx(1 - 0.1 * (len(steps) - 1), abs=1e-5)
@@ -228,7 +228,7 @@ def test_without_a_potential_nothing_is_shaped():
   assert {env.step(action).shaping for action in WAY} == {0.0}
 
 
-def test_only_who_asks_for_it_is_shaped():
+def test_only_an_environment_that_asks_for_shaping_is_shaped():
   config = rooms_with("right_wall")
   for shaped in (False, True):
     env = make_event_environment(config, shaped=shaped)
@@ -307,7 +307,7 @@ def test_every_real_number_is_a_potential(value):
     ),
     (
       lambda: Shaping(make_potential("user_potentials:broken", {}), 0.9).reset(None, {}),
-      r"^The potential raised KeyError \('height'\): mend it\.$",
+      r"^The potential raised KeyError \('height'\): fix it\.$",
     ),
     (
       lambda: Shaping(AtCells([[0, 0]]), 0.9).reset(None, {}),
@@ -315,10 +315,10 @@ def test_every_real_number_is_a_potential(value):
     ),
     (lambda: AtCells([]), r"^AtCells has the cells \[\]: give a list of at least one \[x, y\]\.$"),
     (
-      lambda: AtCells([[1, 2.5]]),  # type: ignore[list-item]
+      lambda: AtCells([[1, 2.5]]),  # type: ignore[list-item]  # The mistake.
       r"^AtCells has the cell \[1, 2\.5\]: give two whole numbers, for x and for y\.$",
     ),
-    (lambda: AtCells([[1, 2]], key=3), r"^AtCells has the key 3: it must be a text, or empty"),  # type: ignore[arg-type]
+    (lambda: AtCells([[1, 2]], key=3), r"^AtCells has the key 3: it must be a string, or empty"),  # type: ignore[arg-type]  # The mistake.
     (lambda: AtCells([[1, 2]], key=""), r"^AtCells reads the observation and needs the size of the grid: give size="),
     (
       lambda: AtCells([[1, 2]], origin=[-1, 0]),
@@ -328,9 +328,9 @@ def test_every_real_number_is_a_potential(value):
       lambda: Manhattan([[1, 2]], [1, 5]),
       r"^Manhattan has the size \[1, 5\]: give two whole numbers of at least 2, for",
     ),
-    (lambda: Manhattan([[1, 2]], None), r"^Manhattan has the size None"),  # type: ignore[arg-type]
-    (lambda: Manhattan([[1, 2]], [5, 5], distance=1), r"^Manhattan has distance=1: it must be true or false\.$"),  # type: ignore[arg-type]
-    (lambda: Wall("up", [5, 5]), r"^Wall has the side 'up': use one of left, right, top, bottom\.$"),  # type: ignore[arg-type]
+    (lambda: Manhattan([[1, 2]], None), r"^Manhattan has the size None"),  # type: ignore[arg-type]  # The mistake.
+    (lambda: Manhattan([[1, 2]], [5, 5], distance=1), r"^Manhattan has distance=1: it must be true or false\.$"),  # type: ignore[arg-type]  # The mistake.
+    (lambda: Wall("up", [5, 5]), r"^Wall has the side 'up': use one of left, right, top, bottom\.$"),  # type: ignore[arg-type]  # The mistake.
   ],
 )
 def test_a_mistake_is_refused_with_what_to_do(user_potentials, make, sentence):

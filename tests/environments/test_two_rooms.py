@@ -15,7 +15,7 @@ def begin(**arguments):
   return env, observation, info
 
 
-def test_the_agent_starts_bottom_left_and_the_goal_and_the_gap_are_where_they_are_said_to_be():
+def test_the_agent_starts_bottom_left_and_the_goal_and_the_gap_are_where_the_arguments_put_them():
   env, observation, info = begin(room_size=4, gap_row=2, goal_row=3)
   assert info["position"] == (1, 4)
   assert (info["start_distance"], info["goal_distance"]) == (0, 9)
@@ -93,12 +93,12 @@ def test_all_observations_are_four_a_free_cell():
   possible = {tuple(row) for row in observations}
   seen = {tuple(step.next_observation) for step in play(TwoRoomsForever(3), rng.integers(0, 3, 5_000).tolist())}
   goal = {tuple(row) for row in observations if tuple(row[:2]) == (1, 1)}
-  # The agent never stands on the goal and goes on.
+  # An episode ends on the goal, so the agent is never seen there.
   assert seen | goal == possible
 
 
 class TwoRoomsForever(TwoRooms):
-  """Begins anew by itself."""
+  """Resets itself when an episode ends."""
 
   def __init__(self, room_size):
     super().__init__(room_size)

@@ -96,5 +96,5 @@ def test_a_replay_ratio_above_one_takes_several_updates_a_step(tmp_path):
 
 def test_an_algorithm_that_cannot_act_in_the_world_is_refused(tmp_path):
   config = override(load_config("cartpole"), {"learner.algorithm": "sac"})
-  with pytest.raises(slipstream.UserError, match="has 2 discrete actions, and sac chooses continuous ones"):
+  with pytest.raises(slipstream.UserError, match="has 2 discrete actions, but sac chooses continuous ones"):
     slipstream.train(config, run_root=tmp_path, inline=True, quiet=True)

@@ -1,4 +1,4 @@
-"""Networks in mixed precision: float16 inside, float32 where they end."""
+"""Networks in mixed precision: float16 inside, float32 outputs."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def test_outputs_are_not_rounded_to_float16_where_they_are_large(make):
   inputs = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
   moved = 0
   for variable, other in zip(mixed.variables, plain.variables, strict=True):
-    # The bias of outputs: one number for each of two, or one for the value of a state.
+    # The bias of the output layer: two numbers, or one for the value of a state.
     if variable.name.split("/")[-1][0] == "b" and variable.shape[-1] in (1, 2):
       moved += 1
       for each in (variable, other):
@@ -43,15 +43,15 @@ def test_outputs_are_not_rounded_to_float16_where_they_are_large(make):
   ours, theirs = mixed(inputs).numpy(), plain(inputs).numpy()
   assert ours.dtype == np.float32
   assert theirs.min() > 500
-  # float16 tells no two numbers from each other there that are less than .5 apart.
+  # float16 numbers are 0.5 apart there.
   np.testing.assert_allclose(ours, theirs, atol=0.02)
   assert np.abs(ours - theirs).max() > 0  # Inside, it is float16.
 
 
 @NETWORKS
 @pytest.mark.parametrize("size", [1e5, -1e5, 1e30])
-def test_an_observation_beyond_the_range_of_float16_gives_numbers(make, size):
-  # One hidden layer: where there is no GPU, sums of float16 are made in float16, and more of them could be too large.
+def test_an_observation_beyond_the_range_of_float16_gives_finite_outputs(make, size):
+  # One hidden layer: without a GPU, float16 is summed in float16, and a second layer's sums could be too large.
   network = make(True, (16,))
   inputs = np.array([[0.1, size, -0.3], [0.1, np.sign(size) * 65_504, -0.3]], np.float32)
   outputs = network(inputs).numpy()
@@ -64,7 +64,7 @@ def test_an_observation_beyond_the_range_of_float16_gives_numbers(make, size):
 def test_hidden_layers_are_computed_in_float16_and_a_networks_last_in_float32():
   trace: Trace = []
   _duelling(True)(np.zeros((4, 3), np.float32), trace=trace)
-  # Shared; then the advantages' two and the value's two.
+  # The shared layer, two of the advantages, two of the value.
   assert [outputs.dtype for _, outputs in trace] == [tf.float16, tf.float16, tf.float32, tf.float16, tf.float32]
   trace = []
   _stacked(True)(np.zeros((4, 3), np.float32), trace=trace)

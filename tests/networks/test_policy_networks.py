@@ -27,13 +27,13 @@ def make_spec(actions=ACTIONS, shape=(3,)):
 
 
 def make_run(algorithm="sac", hidden_sizes=(5, 4), **network):
-  """Of an algorithm's defaults."""
+  """A run with the defaults of an algorithm."""
   learner = LearnerConfig(algorithm=ALGORITHMS[algorithm]())
   return RunConfig(network=NetworkConfig(hidden_sizes, **network), learner=learner)
 
 
 def shifted(module):
-  """With biases, shifts and scales that are not those of a new network."""
+  """The module with biases, shifts and scales that differ from those of a new network."""
   for variable in module.variables:
     variable.assign_add(tf.random.stateless_normal(variable.shape, (1, 2)))
   return module
@@ -41,7 +41,7 @@ def shifted(module):
 
 @pytest.mark.parametrize(("mean", "log_std"), [(0.0, 0.0), (0.7, -1.5), (-1.2, 0.5), (3.0, -3.0)])
 def test_the_log_density_integrates_to_one_over_the_actions(mean: float, log_std: float):
-  # Over the noise, evenly; each action's share of the interval is the difference to its neighbours.
+  # Evenly spaced over the noise; the widths of the integral are the differences between neighbouring actions.
   noise = np.linspace(-8, 8, 20_001).astype(np.float32)[:, None]
   actions, log_probs = squash(tf.fill(noise.shape, mean), tf.fill(noise.shape, log_std), noise)
   before = mean + math.exp(log_std) * noise[:, 0].astype(np.float64)
@@ -96,7 +96,7 @@ def test_a_gaussian_policy_explores_by_its_distribution():
   drawn, _ = acting.explore(np.repeat(observation, 20_000, axis=0), np.random.default_rng(1))
   mean, log_std = (part.numpy()[0] for part in network(network.features(observation)))
   before = np.arctanh(np.clip(drawn.astype(np.float64), -1 + 1e-7, 1 - 1e-7))
-  # Quartiles, which no clipping moves.
+  # Quartiles, which clipping does not move.
   low, middle, high = np.quantile(before, [0.25, 0.5, 0.75], axis=0)
   np.testing.assert_allclose(middle, mean, atol=0.05 * np.exp(log_std).max())
   np.testing.assert_allclose((high - low) / 1.349, np.exp(log_std), rtol=0.05)
@@ -128,7 +128,7 @@ def test_dropout_is_on_in_training_and_off_in_acting():
   np.testing.assert_allclose(acting.best(np.ones((1, 3), np.float32))[0], np.tanh(plain(features)[0][0]), rtol=1e-5)
 
 
-def test_stacked_critics_are_networks_of_their_own():
+def test_stacked_critics_are_independent_networks():
   critics = make_critics(make_run(), make_spec(), outputs=3, seed=2)
   inputs = np.random.default_rng(0).normal(size=(4, 5)).astype(np.float32)
   outputs = critics(inputs).numpy()
@@ -147,7 +147,7 @@ def test_stacked_critics_are_networks_of_their_own():
 
 @pytest.mark.parametrize("algorithm", ["sac", "qr_sac", "td3"])
 def test_discrete_actions_are_refused(algorithm: str):
-  with pytest.raises(UserError, match=f"has 3 discrete actions, and {algorithm} chooses continuous ones"):
+  with pytest.raises(UserError, match=f"has 3 discrete actions, but {algorithm} chooses continuous ones"):
     make_policy(make_run(algorithm), make_spec(specs.DiscreteArray(3, np.int32)))
 
 
@@ -155,7 +155,7 @@ def test_discrete_actions_are_refused(algorithm: str):
   "actions",
   [specs.BoundedArray((2,), np.float32, -np.inf, np.inf), specs.BoundedArray((2, 2), np.float32, -1, 1)],
 )
-def test_actions_without_bounds_or_that_are_no_vector_are_refused(actions):
+def test_actions_without_bounds_or_of_another_rank_are_refused(actions):
   with pytest.raises(UserError, match="chooses vectors of numbers between finite bounds"):
     make_policy(make_run(), make_spec(actions))
 

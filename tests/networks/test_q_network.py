@@ -1,4 +1,4 @@
-"""The value network and its weights as one vector."""
+"""The Q-network and its weights as one vector."""
 
 import numpy as np
 import pytest
@@ -74,7 +74,7 @@ def test_no_seed_gives_other_weights_each_time():
   assert not np.array_equal(flatten_weights(make_network(seed=None)), flatten_weights(make_network(seed=None)))
 
 
-def test_layers_of_one_shape_start_different():
+def test_layers_of_the_same_shape_start_with_different_weights():
   network = make_network(hidden_sizes=(3, 3, 3), shape=(3,))
   weights = [variable.numpy() for variable in network.trainable_variables if variable.shape == (3, 3)]
   assert len({array.tobytes() for array in weights}) == 4
@@ -90,12 +90,12 @@ def test_weights_start_at_the_scale_of_their_inputs_and_biases_at_0():
 
 def test_continuous_actions_are_refused():
   with pytest.raises(
-    UserError, match=r"actions are continuous \(shape \(2,\), float32\), and ddqn chooses among discrete"
+    UserError, match=r"actions are continuous \(shape \(2,\), float32\), but ddqn chooses among discrete"
   ):
     make_network(actions=CONTINUOUS)
 
 
-def test_weights_survive_the_way_through_a_vector():
+def test_weights_survive_as_a_vector():
   source, target = make_network(hidden_sizes=(4, 5), seed=1), make_network(hidden_sizes=(4, 5), seed=2)
   vector = flatten_weights(source)
   assert vector.shape == (4 + 8 + 5 + 20 + 3 + 15,)
@@ -106,7 +106,7 @@ def test_weights_survive_the_way_through_a_vector():
   np.testing.assert_array_equal(source(observations), target(observations))
 
 
-def test_the_order_of_more_than_ten_layers_is_theirs():
+def test_more_than_ten_layers_keep_their_order():
   network = make_network(hidden_sizes=tuple(range(2, 14)))
   sizes = [variable.shape[-1] for variable in network.variables]
   assert sizes == [size for size in (*range(2, 14), 3) for _ in "bw"]
@@ -166,7 +166,7 @@ def test_a_duelling_networks_values_are_the_states_and_the_advantages_less_their
   np.testing.assert_allclose(network.values(np.array([[3]], np.float32)), [[7 - 6, 7 + 3 - 6, 7 + 15 - 6]])
 
 
-def test_the_streams_of_a_duelling_network_are_of_their_own():
+def test_the_streams_of_a_duelling_network_share_no_weights():
   network = make_q_network(make_run((4, 5), dueling=True), make_spec(), seed=0)
   # Shared 2 -> 4; advantages 4 -> 5 -> 3; state's value 4 -> 5 -> 1.
   assert flatten_weights(network).shape == ((8 + 4) + (20 + 5 + 15 + 3) + (20 + 5 + 5 + 1),)

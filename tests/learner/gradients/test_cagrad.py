@@ -153,9 +153,7 @@ def test_the_coefficient_goes_from_its_first_value_to_its_last() -> None:
 def test_coefficients_that_make_no_sense_are_refused() -> None:
   with pytest.raises(UserError, match=r"coefficient of learner\.cagrad is 1\.0: it must lie in \[0, 1\)"):
     CagradConfig(coefficient=1.0)
-  with pytest.raises(
-    UserError, match=r"updates is how long the coefficient takes to its final value, and there is none"
-  ):
+  with pytest.raises(UserError, match=r"updates is set without learner\.cagrad\.final_coefficient"):
     CagradConfig(coefficient=0.5, updates=100)
   with pytest.raises(UserError, match=r"combines the gradients of several tables, and there is only the default one"):
     RunConfig(learner=LearnerConfig(cagrad=CagradConfig(coefficient=0.5)))

@@ -230,7 +230,7 @@ def test_too_many_pairs_to_count_are_refused(make_config, serve, spec, tmp_path,
     (
       [TableSpec("default", 0.5, selector="prioritized"), TABLES[1]],
       "counts",
-      r"and those are by priority: give it .* 'uniform'",
+      r"needs uniform draws from the default table: give that table .* 'uniform'",
     ),
   ],
 )
