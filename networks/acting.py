@@ -32,8 +32,8 @@ class ActingPolicy(Protocol):
     """Actions [B, ...] with the noise of training, if the policy has noise of its own, and their extras.
 
     The extras are the behaviour's part of a row, such as the mean and deviation that an action was drawn from: a value for
-    every field that the algorithm adds to rows, `NO_EXTRAS` if it adds none. A random action has no extras, so an algorithm
-    that adds fields cannot have random steps.
+    every field that the algorithm adds to rows (`AlgorithmConfig.row_fields`), `NO_EXTRAS` if it adds none. A random action
+    has no extras, so an algorithm that adds fields cannot have random steps.
     """
     ...
 
