@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 from acme import core, specs
 
@@ -23,6 +24,8 @@ from replay_server.contract.connection import Connection
 from replay_server.contract.manifest import Manifest
 from replay_server.contract.policy import PolicyPublisher, PolicySnapshot, PolicySource
 from replay_server.contract.role import Kind
+
+Floats = npt.NDArray[np.float32]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,7 +147,7 @@ class Learner(core.Learner):
     if before // period != self.gradient_steps // period:
       self.publish()
 
-  def _update(self, block: Block, weights: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+  def _update(self, block: Block, weights: Floats) -> tuple[Floats, dict[str, Floats]]:
     """Learns from a block: its metrics, float32 [K, metrics], and what the algorithm gives for its rows."""
     updates = self.parts.updates
     with tf.device(self.parts.device):
@@ -229,7 +232,7 @@ class Learner(core.Learner):
     self.parts.source.close()
     self.parts.checkpoints.close()
 
-  def get_variables(self, names: Sequence[str]) -> list[np.ndarray]:
+  def get_variables(self, names: Sequence[str]) -> list[Floats]:
     """The published network's weights as one vector, for Acme; `names` is not used."""
     del names
     return [flatten_weights(self.parts.updates.algorithm.policy)]

@@ -1,6 +1,7 @@
 """Adam for the parameters of one network, with gradient clipping and a loss scale."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -13,7 +14,7 @@ class _Adam(tf.keras.optimizers.Adam):
   Keras' own is added before, which for gradients below some 1e-6 takes steps of another size.
   """
 
-  def _prepare_local(self, var_device: str, var_dtype: tf.DType, apply_state: dict) -> None:
+  def _prepare_local(self, var_device: str, var_dtype: tf.DType, apply_state: dict[Any, dict[str, tf.Tensor]]) -> None:
     super()._prepare_local(var_device, var_dtype, apply_state)
     coefficients = apply_state[(var_device, var_dtype)]
     coefficients["epsilon"] *= tf.sqrt(1.0 - coefficients["beta_2_power"])

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,11 +22,11 @@ class Block:
     columns: what an algorithm reads for a row beside its fields (`Algorithm.INPUTS`), float32 [K, batch] each.
   """
 
-  rows: np.ndarray
-  tables: np.ndarray
-  handles: np.ndarray
-  probabilities: np.ndarray
-  table_sizes: np.ndarray
-  quotas: np.ndarray
-  shares: np.ndarray
-  columns: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+  rows: npt.NDArray[np.float32]
+  tables: npt.NDArray[np.int64]
+  handles: npt.NDArray[np.uint64]
+  probabilities: npt.NDArray[np.float64]
+  table_sizes: npt.NDArray[np.int64]
+  quotas: npt.NDArray[np.int64]
+  shares: npt.NDArray[np.float64]
+  columns: Mapping[str, npt.NDArray[np.float32]] = dataclasses.field(default_factory=dict)

@@ -1,6 +1,7 @@
 """Priorities of the server's tables that draw by TD error (PER)."""
 
 import numpy as np
+import numpy.typing as npt
 
 from configs import RunConfig
 from learner.sources.block import Block
@@ -8,7 +9,7 @@ from replay_server.contract.connection import Connection
 from replay_server.contract.layout import MAX_PRIORITY
 
 
-def priorities_of(td_errors: np.ndarray, epsilon: float) -> np.ndarray:
+def priorities_of(td_errors: npt.NDArray[np.float32], epsilon: float) -> npt.NDArray[np.float64]:
   """Proportional priorities, |TD error| + epsilon (Schaul et al., 2016, Section 3.3), at most `MAX_PRIORITY`.
 
   Args:
@@ -43,7 +44,7 @@ class TablePriorities:
     """Whether any table draws by priority."""
     return bool(self._prioritized.any())
 
-  def update(self, block: Block, td_errors: np.ndarray) -> None:
+  def update(self, block: Block, td_errors: npt.NDArray[np.float32]) -> None:
     """Sends new priorities, in one call a table; returns when the server has them.
 
     Args:

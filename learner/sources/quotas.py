@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import numpy.typing as npt
 
 from replay_server.contract.layout import batch_shares
 
@@ -18,7 +19,7 @@ class QuotaSchedule:
   the largest remainders would not hold that: with many small tables some would fall behind by more than a row.
   """
 
-  def __init__(self, probabilities: np.ndarray, batch_size: int, at_least_one: bool = False):
+  def __init__(self, probabilities: npt.NDArray[np.float64], batch_size: int, at_least_one: bool = False):
     """Makes the schedule.
 
     Args:
@@ -33,11 +34,11 @@ class QuotaSchedule:
     self.set_ready(~self._ready)
 
   @property
-  def shares(self) -> np.ndarray:
+  def shares(self) -> npt.NDArray[np.float64]:
     """Of each table in the long run, float64 [tables], summing to 1; 0 where it is not ready."""
     return self._long_run
 
-  def set_ready(self, ready: np.ndarray) -> None:
+  def set_ready(self, ready: npt.NDArray[np.bool_]) -> None:
     """Gives the shares of the tables that are not ready to the others, in proportion.
 
     Args:
@@ -49,7 +50,7 @@ class QuotaSchedule:
     masked = np.where(ready, self._probabilities, 0.0)
     self._long_run = batch_shares(masked, self._batch_size, self._at_least_one)
     # Rows that every batch has, whatever the rest.
-    self._fixed = np.where(ready, 1, 0) * self._at_least_one
+    self._fixed: npt.NDArray[np.int64] = np.where(ready, int(self._at_least_one), 0)
     self._free_rows = self._batch_size - int(self._fixed.sum())
     # Of the rows that are left; where none are, any will do.
     beyond = np.maximum(self._long_run * self._batch_size - self._fixed, 0.0)
@@ -57,7 +58,7 @@ class QuotaSchedule:
     # What is owed to a table under the old shares, less than one row, is dropped: it would not sum to zero any more.
     self._carry = [0.0] * len(self._shares)
 
-  def next_block(self, batches: int) -> np.ndarray:
+  def next_block(self, batches: int) -> npt.NDArray[np.int64]:
     """Quotas of the next batches, int [batches, tables]; every row sums to the batch size."""
     return self._fixed + np.array([self._next_batch() for _ in range(batches)], np.int64)
 
@@ -79,7 +80,7 @@ class QuotaSchedule:
     return quotas
 
 
-def tables_of_rows(quotas: np.ndarray) -> np.ndarray:
+def tables_of_rows(quotas: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
   """The table of each row of a block, whose batches hold the tables' rows in layout order.
 
   Args:

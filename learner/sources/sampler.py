@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from configs import RunConfig, ServerLost, Stopped
 from learner.sources.block import Block
@@ -60,7 +61,7 @@ class StratifiedSampler:
     return self._waiting_for
 
   @property
-  def most_drawn(self) -> np.ndarray:
+  def most_drawn(self) -> npt.NDArray[np.int64]:
     """Rows of each table that were drawn and not thrown away, those that may be under way included; int64 [tables]."""
     return np.array([table.most_drawn for table in self._tables], np.int64) - self._thrown_away
 
@@ -84,7 +85,7 @@ class StratifiedSampler:
     for table in self._tables:
       table.close()
 
-  def _draw_from_ready(self, drawn: np.ndarray) -> Block:
+  def _draw_from_ready(self, drawn: npt.NDArray[np.int64]) -> Block:
     """A block from the tables that are ready; counts in `drawn`, int64 [tables], what has been drawn for it."""
     self._wait_until_ready()
     self._schedule.set_ready(self._ready)

@@ -2,8 +2,10 @@
 
 import threading
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from configs import RunConfig
 from learner.sources.background import BackgroundDrawing
@@ -57,14 +59,14 @@ class ServerSource:
     self._handed_out += block.quotas.sum(axis=0)
     return block
 
-  def weights(self, block: Block, updates: int) -> np.ndarray:
+  def weights(self, block: Block, updates: int) -> npt.NDArray[np.float32]:
     """The product of all factors, float32 [K, batch]; 1 where there is none."""
     product = np.ones(block.tables.shape, np.float32)
     for weighting in self._weightings.values():
       product *= weighting.weights(block, updates)
     return product
 
-  def feed_back(self, block: Block, outputs: Mapping[str, np.ndarray]) -> None:
+  def feed_back(self, block: Block, outputs: Mapping[str, npt.NDArray[np.float32]]) -> None:
     """Sends the priorities that follow from `td_error`, float32 [K, batch].
 
     Raises:
@@ -98,7 +100,7 @@ class ServerSource:
 
   def state(self) -> State:
     """The largest priorities, and the weightings' states."""
-    state: dict[str, np.ndarray] = {"largest_priorities": self._priorities.largest}
+    state: dict[str, npt.NDArray[Any]] = {"largest_priorities": self._priorities.largest}
     for name, weighting in self._weightings.items():
       state.update({f"{name}/{key}": value for key, value in weighting.state().items()})
     return state

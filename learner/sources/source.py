@@ -1,14 +1,15 @@
 """Where a learner's batches come from, as the learner sees it, and the small parts that a source is composed of."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from learner.sources.block import Block
 
 # Named arrays, which lie in the learner's checkpoint.
-State = Mapping[str, np.ndarray]
+State = Mapping[str, npt.NDArray[Any]]
 
 
 class Source(Protocol):
@@ -31,7 +32,7 @@ class Source(Protocol):
     """
     ...
 
-  def weights(self, block: Block, updates: int) -> np.ndarray:
+  def weights(self, block: Block, updates: int) -> npt.NDArray[np.float32]:
     """The weight of each row's loss, float32 [K, batch].
 
     Args:
@@ -40,7 +41,7 @@ class Source(Protocol):
     """
     ...
 
-  def feed_back(self, block: Block, outputs: Mapping[str, np.ndarray]) -> None:
+  def feed_back(self, block: Block, outputs: Mapping[str, npt.NDArray[np.float32]]) -> None:
     """Takes what an algorithm made of the rows.
 
     Args:
@@ -85,7 +86,7 @@ class Source(Protocol):
 class Weighting(Protocol):
   """One factor of the rows' weights."""
 
-  def weights(self, block: Block, updates: int) -> np.ndarray:
+  def weights(self, block: Block, updates: int) -> npt.NDArray[np.float32]:
     """As `Source.weights`."""
     ...
 

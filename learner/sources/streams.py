@@ -1,9 +1,10 @@
 """Rows of one table of the server, as its selector draws them: in portions drawn ahead, or afresh."""
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import reverb
 import tensorflow as tf
 
@@ -14,7 +15,7 @@ from replay_server.contract.reverb_api import Sampler
 STREAM_TIMEOUT_MS = 2_000
 
 # Packed rows, keys, probabilities and table sizes.
-Samples = tuple[np.ndarray, ...]
+Samples = tuple[npt.NDArray[Any], ...]
 
 
 class TableReader(Protocol):
@@ -104,7 +105,7 @@ class StreamedTable:
     self._iterator = None
 
 
-def _view(tensor: tf.Tensor) -> np.ndarray:
+def _view(tensor: tf.Tensor) -> npt.NDArray[Any]:
   """A tensor's values, not copied."""
   return np.asarray(memoryview(tensor))
 

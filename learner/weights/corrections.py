@@ -7,8 +7,10 @@ are worth where outcomes are random, tests/learner/test_corrections.py works out
 import contextlib
 import hashlib
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from configs import RunConfig, ServerLost, UserError
 from learner.sources.block import Block
@@ -21,7 +23,9 @@ MAX_PAIRS = 1_000_000
 _KEY_BYTES = 16
 
 
-def count_weights(in_events: np.ndarray, outside: np.ndarray, event_share: float) -> np.ndarray:
+def count_weights(
+  in_events: npt.NDArray[np.bool_], outside: npt.NDArray[np.float64], event_share: float
+) -> npt.NDArray[np.float64]:
   """Lemma 2 as written: 1 - eta P(not in B_nu | s, a) in the event tables, 1 / (1 - eta) outside.
 
   It is no exact correction, which takes the outcome into account; see `balance_weights`.
@@ -37,7 +41,9 @@ def count_weights(in_events: np.ndarray, outside: np.ndarray, event_share: float
   return np.where(in_events, 1.0 - event_share * outside, 1.0 / (1.0 - event_share))
 
 
-def priority_sum_weights(in_events: np.ndarray, event_fraction: float, event_share: float) -> np.ndarray:
+def priority_sum_weights(
+  in_events: npt.NDArray[np.bool_], event_fraction: float, event_share: float
+) -> npt.NDArray[np.float64]:
   """The paper's form for continuous states: inverse to a priority of 1 + eta in the event tables and 1 - eta outside.
 
   Args:
@@ -52,7 +58,9 @@ def priority_sum_weights(in_events: np.ndarray, event_fraction: float, event_sha
   return np.where(in_events, mean / (1.0 + event_share), mean / (1.0 - event_share))
 
 
-def balance_weights(holds: np.ndarray, shares: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def balance_weights(
+  holds: npt.NDArray[np.bool_], shares: npt.NDArray[np.float64], sizes: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64]:
   """The exact ratio of uniform replay from the default table to the mixture: (1 / N_0) / sum_i eta_i 1[in table i] / N_i.
 
   What the default table has evicted has no part in uniform replay: its weight is 0.
@@ -89,7 +97,7 @@ class BiasCorrection:
     # Hash of (state, action) -> how often it was drawn from the default table, and how often then no event table held it.
     self._pairs: dict[bytes, tuple[int, int]] = {}
 
-  def weights(self, block: Block, updates: int) -> np.ndarray:
+  def weights(self, block: Block, updates: int) -> npt.NDArray[np.float32]:
     """Weights of a block's rows, float32 [K, batch]; there is no schedule, so `updates` is not used.
 
     Raises:
@@ -111,13 +119,13 @@ class BiasCorrection:
     outside = self._count(block, fields, in_events)
     return count_weights(in_events, outside, event_share).astype(np.float32)
 
-  def state(self) -> Mapping[str, np.ndarray]:
+  def state(self) -> Mapping[str, npt.NDArray[Any]]:
     """What is known of the tables, and what was counted."""
     keys = np.frombuffer(b"".join(self._pairs), np.uint8).reshape(-1, _KEY_BYTES)
     counts = np.array(list(self._pairs.values()), np.int64).reshape(-1, 2)
     return {"pairs": keys, "pair_counts": counts, **self._membership.state()}
 
-  def restore(self, state: Mapping[str, np.ndarray]) -> None:
+  def restore(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
     """Takes what `state` returned, less what the server has lost since.
 
     Raises:
@@ -138,12 +146,14 @@ class BiasCorrection:
         if len(records) < 1_000:
           return
 
-  def _sizes(self, block: Block) -> np.ndarray:
+  def _sizes(self, block: Block) -> npt.NDArray[np.int64]:
     sizes = self._membership.sizes
     np.maximum.at(sizes, block.tables, block.table_sizes)
     return sizes
 
-  def _count(self, block: Block, fields: dict[str, np.ndarray], in_events: np.ndarray) -> np.ndarray:
+  def _count(
+    self, block: Block, fields: dict[str, npt.NDArray[Any]], in_events: npt.NDArray[np.bool_]
+  ) -> npt.NDArray[np.float64]:
     """P(not in B_nu | s, a) of every row, from how often its pair was drawn from the default table, this block included."""
     batch_shape = block.tables.shape
     pairs = np.concatenate(

@@ -8,8 +8,10 @@ near the end of a table can be wrong; and what was sent a moment ago may not be 
 
 import collections
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 _STEP_BITS = 32
 
@@ -34,7 +36,7 @@ class Membership:
     self.events_in_default = 0
 
   @property
-  def sizes(self) -> np.ndarray:
+  def sizes(self) -> npt.NDArray[np.int64]:
     """Steps in each table, int64 [tables]."""
     return np.array([len(order) for order in self._order])
 
@@ -64,7 +66,7 @@ class Membership:
     else:
       del self._tables[key]
 
-  def tables_of(self, episodes: np.ndarray, steps: np.ndarray) -> np.ndarray:
+  def tables_of(self, episodes: npt.NDArray[np.int64], steps: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
     """Bit masks of the tables that hold some steps.
 
     Args:
@@ -78,7 +80,7 @@ class Membership:
     found = [self._tables.get(episode << _STEP_BITS | step, 0) for episode, step in pairs]
     return np.array(found, np.int64).reshape(episodes.shape)
 
-  def state(self) -> dict[str, np.ndarray]:
+  def state(self) -> dict[str, npt.NDArray[np.int64]]:
     """What `restore` takes: `added`, int64 [tables], and `table_<i>`, int64 [steps, 2], each table's (episode, step) in order."""
     mask = (1 << _STEP_BITS) - 1
     tables = {
@@ -87,7 +89,7 @@ class Membership:
     }
     return {"added": np.array(self._added), **tables}
 
-  def restore(self, state: Mapping[str, np.ndarray], inserted: Sequence[int]) -> None:
+  def restore(self, state: Mapping[str, npt.NDArray[Any]], inserted: Sequence[int]) -> None:
     """Takes what `state` returned, into tables that are empty yet.
 
     Args:

@@ -81,7 +81,8 @@ def arrays(module: Any) -> Weights:
 
 def mlp(weights: Weights, inputs: np.ndarray) -> np.ndarray:
   b0, w0, b1, w1 = weights
-  return np.maximum(inputs @ w0 + b0, 0) @ w1 + b1
+  outputs: np.ndarray = np.maximum(inputs @ w0 + b0, 0) @ w1 + b1
+  return outputs
 
 
 def critics(weights: Weights, observations: np.ndarray, actions: np.ndarray) -> np.ndarray:
@@ -174,7 +175,8 @@ class Oracle:
     return before
 
   def _squares(self, weights: Weights) -> float:
-    return self.algorithm.policy_l2 * sum(float((array**2).sum()) for array in weights if array.ndim > 1)
+    penalty: float = self.algorithm.policy_l2 * sum(float((array**2).sum()) for array in weights if array.ndim > 1)
+    return penalty
 
   def _follow(self, targets: Weights, online: Weights) -> None:
     rate = self.config.target_update_rate
@@ -192,13 +194,15 @@ class Oracle:
 
     def losses(of: Weights) -> np.ndarray:
       values = critics(of, observations, actions)
+      squares: np.ndarray = 0.5 * (targets - values)[..., 0] ** 2
       if not isinstance(self.algorithm, QrSacConfig):
-        return 0.5 * (targets - values)[..., 0] ** 2
+        return squares
       count, kappa = values.shape[2], self.algorithm.kappa
       u = targets[None, :, None, :] - values[:, :, :, None]
       huber = np.where(np.abs(u) <= kappa, 0.5 * u**2, kappa * (np.abs(u) - 0.5 * kappa))
       taus = (np.arange(count) + 0.5)[:, None] / count
-      return (np.abs(taus - (u < 0)) * huber / kappa).mean(axis=3).sum(axis=2)
+      quantile_losses: np.ndarray = (np.abs(taus - (u < 0)) * huber / kappa).mean(axis=3).sum(axis=2)
+      return quantile_losses
 
     loss = self._critics_step(losses, weights)
     noise = self._draw_noise(len(rewards))

@@ -33,8 +33,8 @@ _least_conflict = tf.function(
 
 def _direction(gradients: np.ndarray, shares: np.ndarray, coefficient: float) -> np.ndarray:
   as_floats = [tf.constant(values, tf.float64) for values in (gradients @ gradients.T, shares, coefficient)]
-  mixture: np.ndarray = _conflict_averse(*as_floats).numpy()
-  return mixture @ gradients
+  direction: np.ndarray = _conflict_averse(*as_floats).numpy() @ gradients
+  return direction
 
 
 def _problem(seed: int, tables: int) -> tuple[np.ndarray, np.ndarray]:
@@ -49,17 +49,19 @@ def _objective(weights: np.ndarray, gradients: np.ndarray, shares: np.ndarray, c
   """g_w . g_0 + sqrt(phi) |g_w| of each row of weights."""
   average = shares @ gradients
   mixed = weights @ gradients
-  return mixed @ average + coefficient * np.linalg.norm(average) * np.linalg.norm(mixed, axis=-1)
+  objective: np.ndarray = mixed @ average + coefficient * np.linalg.norm(average) * np.linalg.norm(mixed, axis=-1)
+  return objective
 
 
 def _solve(gradients: np.ndarray, shares: np.ndarray, coefficient: float) -> np.ndarray:
   average = shares @ gradients
-  return _least_conflict(
+  weights: np.ndarray = _least_conflict(
     tf.constant(gradients @ gradients.T),
     tf.constant(gradients @ average),
     tf.constant(coefficient * np.linalg.norm(average)),
     tf.constant(shares > 0),
   ).numpy()
+  return weights
 
 
 def test_two_gradients_at_right_angles_by_hand() -> None:

@@ -75,7 +75,8 @@ def _draw(filled: Any, blocks: int) -> list[Block]:
 
 
 def _steps(filled: Any, block: Block) -> np.ndarray:
-  return filled.codec.unpack(block.rows)["step"]
+  steps: np.ndarray = filled.codec.unpack(block.rows)["step"]
+  return steps
 
 
 def test_rows_are_drawn_as_often_as_their_priorities_say(make_config, serve) -> None:

@@ -89,13 +89,14 @@ def _observation(step: int) -> np.ndarray:
 
 
 def _config(make_config: Any, correction: str, **learner: Any) -> RunConfig:
-  return make_config(
+  config: RunConfig = make_config(
     TABLES,
     {"capacity": 8_000},
     bias_correction=correction,
     discount=0.0,
     **{"batch_size": 256, "learning_rate": 0.01, "updates_per_block": 32, "prefetch": False, **learner},
   )
+  return config
 
 
 def _learner(filled: Any, folder: pathlib.Path) -> Learner:
