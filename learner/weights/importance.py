@@ -16,14 +16,14 @@ def importance_weights(
   prioritized: npt.NDArray[np.bool_],
   exponent: float,
 ) -> npt.NDArray[np.float32]:
-  """Weights against the bias of draws by priority: (N_i P_i)^-beta, over the batch's largest; beta = 1 undoes it wholly.
+  """Weights that correct the bias of draws by priority: (N_i P_i)^-beta, divided by the batch's largest.
 
-  Section 3.4 of Schaul et al., 2016, for each table by itself.
+  Section 3.4 of Schaul et al., 2016, for each table separately. With beta = 1 the correction is complete.
 
   Args:
     probabilities: float64 [K, batch], P_i of each row within its table.
     table_sizes: int64 [K, batch], N_i.
-    prioritized: bool [K, batch], whether the row's table draws by priority; where not the weight before division is 1.
+    prioritized: bool [K, batch], whether the row's table draws by priority; where not, the weight before the division is 1.
     exponent: beta.
 
   Returns:
@@ -37,22 +37,22 @@ def importance_weights(
 
 
 class ImportanceWeights:
-  """Importance weights with the run's schedule of beta."""
+  """Importance weights, with the run's schedule of beta."""
 
   def __init__(self, replay: ReplayConfig):
-    """Takes the tables' selectors and the schedule."""
+    """Takes the tables' selectors and the schedule of beta."""
     self._schedule = replay.priority
     self._prioritized = np.array([table.selector == "prioritized" for table in replay.all_tables])
 
   def weights(self, block: Block, updates: int) -> npt.NDArray[np.float32]:
-    """Weights of a block's rows, float32 [K, batch], with beta as it is after `updates` gradient steps."""
+    """Weights of a block's rows, float32 [K, batch], with beta as of `updates` gradient steps."""
     exponent = self._schedule.importance_exponent_at(updates)
     return importance_weights(block.probabilities, block.table_sizes, self._prioritized[block.tables], exponent)
 
   def state(self) -> Mapping[str, npt.NDArray[Any]]:
-    """Nothing: the weights follow from the block and the number of updates."""
+    """Empty: the weights depend on the block and the number of updates alone."""
     return {}
 
   def restore(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Takes nothing."""
+    """Restores nothing."""
     del state
