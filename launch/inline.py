@@ -136,4 +136,4 @@ def _take_turns(
         # Both together: a run that is killed goes on from one moment.
         worker.flush()
         keeper.checkpoint()
-        learner.save_or_say()
+        learner.try_to_save()

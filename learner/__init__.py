@@ -1,1 +1,1 @@
-"""The learner and the only reader of transitions."""
+"""The learner: draws transitions from the replay server and trains the networks."""

@@ -1,4 +1,4 @@
-"""A learner's checkpoints: each is one folder that is whole or not there."""
+"""A learner's checkpoints: each is one folder, either complete or absent."""
 
 import dataclasses
 import json
@@ -28,12 +28,12 @@ _NETWORKS_PREFIX = "networks"
 
 @dataclasses.dataclass(frozen=True)
 class Counters:
-  """What a learner counts, and whose it is.
+  """A learner's counters, and the run that they belong to.
 
   Attributes:
     run_id: of the run.
-    gradient_steps: taken.
-    policy_version: the last published.
+    gradient_steps: gradient steps taken.
+    policy_version: version of the last published policy.
   """
 
   run_id: str
@@ -45,23 +45,23 @@ class LearnerCheckpoints:
   """The checkpoints of one run's learner.
 
   The folder `checkpoint_<number>` holds the networks with their optimisers, the source's state, the counters and the policy. It
-  is written under another name and renamed once all of it is there, so a learner that is killed at any moment leaves the last
-  one whole.
+  is written under a temporary name and renamed once it is complete, so a learner that is killed at any moment leaves the
+  previous checkpoint intact.
   """
 
   def __init__(self, directory: pathlib.Path):
-    """Takes the directory for this process.
+    """Locks the directory for this process.
 
     Args:
-      directory: of the run's checkpoints; `learner/` and `policy/` go below it.
+      directory: of the run's checkpoints; they go to `learner/` and `policy/` below it.
 
     Raises:
-      UserError: another learner has it.
+      UserError: another learner holds the lock.
     """
     directory.mkdir(parents=True, exist_ok=True)
     self._lock = FileLock(
       directory / "learner.lock",
-      f"Another learner writes its checkpoints to {directory}: wait for its end, or use another directory.",
+      f"Another learner writes its checkpoints to {directory}: wait until it ends, or use another directory.",
     )
     self._directory = directory / "learner"
     self._latest_policy = directory / "policy" / "latest.npz"
@@ -69,23 +69,23 @@ class LearnerCheckpoints:
   def write(
     self, counters: Counters, updates: Updates, source: Source, snapshot: PolicySnapshot, manifest: Manifest
   ) -> pathlib.Path:
-    """Writes a checkpoint; of the older ones the last stays.
+    """Writes a checkpoint and deletes all older ones but the last.
 
     Args:
-      counters: as they are.
-      updates: with networks and optimisers.
-      source: of the batches.
-      snapshot: of the policy, which `policy/latest.npz` becomes too.
+      counters: the learner's counters.
+      updates: holds the networks and optimisers.
+      source: where batches come from.
+      snapshot: the policy; it also replaces `policy/latest.npz`.
       manifest: of the run.
 
     Returns:
-      Its folder.
+      The checkpoint's folder.
 
     Raises:
-      OSError, tf.errors.OpError: it cannot be written; those before it stay.
+      OSError, tf.errors.OpError: it cannot be written; the older ones stay.
     """
-    whole = self._whole()
-    final = self._directory / f"checkpoint_{_number(whole[-1]) + 1 if whole else 1}"
+    older = self._folders()
+    final = self._directory / f"checkpoint_{_number(older[-1]) + 1 if older else 1}"
     partial = final.with_suffix(_PARTIAL)
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -97,33 +97,33 @@ class LearnerCheckpoints:
       partial.rename(final)
     finally:
       shutil.rmtree(partial, ignore_errors=True)
-    for folder in [*whole[: 1 - _KEPT], *self._directory.glob(f"*{_PARTIAL}")]:
+    for folder in [*older[: 1 - _KEPT], *self._directory.glob(f"*{_PARTIAL}")]:
       shutil.rmtree(folder, ignore_errors=True)
-    _share(final / _POLICY_FILE, self._latest_policy)
+    _replace_link(self._latest_policy, final / _POLICY_FILE)
     return final
 
   def restore(self, run_id: str, updates: Updates, source: Source) -> Counters | None:
-    """Takes the last checkpoint into `updates` and `source`.
+    """Restores the last checkpoint into `updates` and `source`.
 
     Args:
-      run_id: of the run that it must be of.
-      updates: new ones, of the same config.
-      source: a new one, of the same tables.
+      run_id: the run that it must belong to.
+      updates: newly made, from the same config.
+      source: newly made, with the same tables.
 
     Returns:
-      What it counted; None where there is none.
+      The checkpoint's counters; None where there is no checkpoint.
 
     Raises:
-      UserError: it is another run's, or of other networks. Nothing was changed on the disk.
+      UserError: it is another run's, or of other networks. No file was changed.
       ServerLost: the server does not answer.
     """
-    whole = self._whole()
-    if not whole:
+    folders = self._folders()
+    if not folders:
       return None
-    folder = whole[-1]
+    folder = folders[-1]
     counters = _read_counters(folder)
     if counters is None or counters.run_id != run_id:
-      owner = "another run" if counters is None else counters.run_id
+      owner = "another run" if counters is None else f"run {counters.run_id}"
       raise UserError(
         f"The learner's checkpoint in {self._directory} belongs to {owner}, and the server holds run {run_id}: use that run's "
         "server, or another directory. Nothing was changed."
@@ -140,11 +140,11 @@ class LearnerCheckpoints:
     return counters
 
   def close(self) -> None:
-    """Lets go of the directory; may be called twice."""
+    """Unlocks the directory; may be called twice."""
     self._lock.release()
 
-  def _whole(self) -> list[pathlib.Path]:
-    """The folders of all checkpoints, the last one last."""
+  def _folders(self) -> list[pathlib.Path]:
+    """The folders of all checkpoints, oldest first."""
     folders = [folder for folder in self._directory.glob("checkpoint_*") if _NAME.fullmatch(folder.name)]
     return sorted(folders, key=_number)
 
@@ -155,14 +155,14 @@ def _number(folder: pathlib.Path) -> int:
   return int(found[1])
 
 
-def _share(file: pathlib.Path, link: pathlib.Path) -> None:
-  """Makes `link` another name of `file`; readers see the old file or the new one whole."""
+def _replace_link(link: pathlib.Path, file: pathlib.Path) -> None:
+  """Makes `link` another name of `file`; a reader sees either the old file or the new one."""
   link.parent.mkdir(parents=True, exist_ok=True)
   partial = link.with_suffix(_PARTIAL)
   partial.unlink(missing_ok=True)
   try:
     os.link(file, partial)
-  except OSError:  # A file system without hard links.
+  except OSError:  # The file system has no hard links.
     shutil.copyfile(file, partial)
   partial.replace(link)
 

@@ -1,4 +1,4 @@
-"""Where a learner computes."""
+"""The device that a learner computes on."""
 
 import tensorflow as tf
 
@@ -6,7 +6,7 @@ from configs import UserError
 
 
 def choose_device(name: str) -> str:
-  """A TensorFlow device: `name`, or where it is empty the first GPU, or else the CPU.
+  """The TensorFlow device `name`; where it is empty, the first GPU or, without one, the CPU.
 
   Raises:
     UserError: TensorFlow sees no such device.

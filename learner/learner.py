@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 from acme import core, specs
 
@@ -24,6 +25,8 @@ from replay_server.contract.manifest import Manifest
 from replay_server.contract.policy import PolicyPublisher, PolicySnapshot, PolicySource
 from replay_server.contract.role import Kind
 
+Floats = npt.NDArray[np.float32]
+
 
 @dataclasses.dataclass(frozen=True)
 class LearnerParts:
@@ -33,8 +36,8 @@ class LearnerParts:
     updates: the algorithm and its gradient rule.
     source: where batches come from.
     publisher: sends policies to the workers.
-    checkpoints: of the run.
-    device: a TensorFlow device, on which `updates` was made.
+    checkpoints: the run's checkpoints.
+    device: the TensorFlow device that `updates` was made on.
   """
 
   updates: Updates
@@ -45,24 +48,24 @@ class LearnerParts:
 
 
 class Learner(core.Learner):
-  """Takes blocks from a source, updates an algorithm with them, and publishes its policy.
+  """Draws blocks from a source, updates an algorithm with them, and publishes its policy.
 
   Attributes:
-    gradient_steps: taken, over restarts.
-    policy_version: the last published, over restarts.
-    parts: that it is made of.
+    gradient_steps: gradient steps taken, including those before a restart.
+    policy_version: version of the last published policy; it grows across restarts.
+    parts: what the learner is made of.
   """
 
   name = "learner"
   kind: Kind = "learner"
 
   def __init__(self, manifest: Manifest, parts: LearnerParts, published_version: int, stop: threading.Event):
-    """Goes on from the last checkpoint, if there is one, and publishes its policy.
+    """Restores the last checkpoint, if there is one, and publishes its policy.
 
     Args:
       manifest: of the run.
-      parts: of the learner, which closes them; also where it cannot be made.
-      published_version: of the policy that the server has; 0 where it has none.
+      parts: what the learner is made of; it closes them, also when this constructor fails.
+      published_version: version of the policy on the server; 0 where there is none.
       stop: ends `run`.
 
     Raises:
@@ -80,7 +83,7 @@ class Learner(core.Learner):
     try:
       counters = parts.checkpoints.restore(manifest.run_id, parts.updates, parts.source)
       self.gradient_steps = counters.gradient_steps if counters else 0
-      # Workers tell policies apart by their version: what was published after the checkpoint keeps its numbers.
+      # Workers tell policies apart by their version, so versions published after the checkpoint are not reused.
       self.policy_version = max(counters.policy_version if counters else 0, published_version)
       self._checkpointed = time.monotonic()
       self.publish()
@@ -90,15 +93,15 @@ class Learner(core.Learner):
 
   @property
   def state(self) -> str:
-    """What the learner does or waits for, for people."""
+    """What the learner is doing or waiting for, in words for people."""
     return self.parts.source.describe_wait() or self._state
 
   def metrics(self) -> Mapping[str, float]:
-    """What the learner's heartbeats carry."""
+    """The metrics that the learner's heartbeats carry."""
     return {**self._metrics, "gradient_steps": self.gradient_steps, "policy_version": self.policy_version}
 
   def run(self, num_steps: int | None = None) -> None:
-    """Learns until stopped (or for `num_steps` blocks) and closes, whatever ends it.
+    """Learns until stopped, or for `num_steps` blocks; closes the learner however this ends.
 
     Raises:
       ServerLost: the server does not answer.
@@ -110,17 +113,17 @@ class Learner(core.Learner):
         self.step()
         blocks += 1
         if time.monotonic() - self._checkpointed > self._config.learner.checkpoint_period_seconds:
-          self.save_or_say()
+          self.try_to_save()
     except Stopped:
       pass
     finally:
       self.close()
 
   def step(self) -> None:
-    """One block of updates; publishes when it is time.
+    """Learns from one block; publishes the policy when it is due.
 
     Raises:
-      Stopped: told to stop while waiting for transitions.
+      Stopped: stopped while waiting for transitions.
       ServerLost: the server does not answer.
       UserError: the loss or the weights are no longer finite.
     """
@@ -144,8 +147,8 @@ class Learner(core.Learner):
     if before // period != self.gradient_steps // period:
       self.publish()
 
-  def _update(self, block: Block, weights: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Learns from a block: its metrics, float32 [K, metrics], and what the algorithm gives for its rows."""
+  def _update(self, block: Block, weights: Floats) -> tuple[Floats, dict[str, Floats]]:
+    """Learns from a block; returns the metrics, float32 [K, metrics], and the algorithm's outputs for the rows."""
     updates = self.parts.updates
     with tf.device(self.parts.device):
       columns = {name: tf.constant(block.columns[name]) for name in updates.algorithm.INPUTS}
@@ -162,15 +165,15 @@ class Learner(core.Learner):
     self._is_finite = False
     return UserError(
       f"The {what} not finite after {self.gradient_steps} gradient steps{where}: lower learner.learning_rate or scale the "
-      "rewards; the last checkpoint is from before it."
+      "rewards; the last checkpoint was written before this."
     )
 
   def publish(self) -> None:
-    """Sends the weights to the policy table under the next version.
+    """Publishes the policy under the next version.
 
     Raises:
       ServerLost: the server did not confirm it.
-      UserError: the weights are no longer finite; nothing was sent.
+      UserError: the weights are no longer finite; nothing was published.
     """
     snapshot = self._snapshot(self.policy_version + 1)
     self.policy_version = snapshot.version
@@ -178,7 +181,7 @@ class Learner(core.Learner):
 
   def _snapshot(self, version: int) -> PolicySnapshot:
     weights = flatten_weights(self.parts.updates.algorithm.policy)
-    # The last update of a block can break them although its loss, taken before it, was still a number.
+    # A block's last update can break the weights although its loss, computed before the step, was finite.
     if not np.isfinite(weights).all():
       raise self._diverged("weights are")
     return PolicySnapshot(version, self.gradient_steps, weights, self.parts.source.new_item_priorities)
@@ -188,7 +191,7 @@ class Learner(core.Learner):
 
     Raises:
       UserError: a network is no longer finite; nothing was written.
-      OSError, tf.errors.OpError: it cannot be written; the last one stays.
+      OSError, tf.errors.OpError: the checkpoint cannot be written; the previous one stays.
     """
     parts = self.parts
     snapshot = self._snapshot(self.policy_version)
@@ -199,8 +202,8 @@ class Learner(core.Learner):
     self._checkpointed = time.monotonic()
     print(f"Learner checkpointed at gradient step {self.gradient_steps} ({folder.name}).", flush=True)
 
-  def save_or_say(self) -> None:
-    """As `save`; where the disk is full it says so, and the next checkpoint is due after another period.
+  def try_to_save(self) -> None:
+    """Like `save`, but prints a failed write and tries again after another period.
 
     Raises:
       UserError: a network is no longer finite; nothing was written.
@@ -209,15 +212,15 @@ class Learner(core.Learner):
       self.save()
     except (OSError, tf.errors.OpError) as error:
       self._checkpointed = time.monotonic()
-      with contextlib.suppress(OSError):  # The log may lie on the same disk.
+      with contextlib.suppress(OSError):  # The log may be on the same disk.
         print(
-          f"The learner's checkpoint could not be written ({str(error).splitlines()[0]}): it learns on and tries again in "
-          f"{self._config.learner.checkpoint_period_seconds:g} s; see whether the disk is full.",
+          f"The learner's checkpoint could not be written ({str(error).splitlines()[0]}): learning continues, and the next "
+          f"try is in {self._config.learner.checkpoint_period_seconds:g} s; check whether the disk is full.",
           flush=True,
         )
 
   def close(self) -> None:
-    """Writes the last checkpoint and ends the source; where the loss is no longer finite the checkpoint before stays."""
+    """Writes a last checkpoint, unless the loss or the weights are no longer finite, and closes the parts."""
     try:
       if self._is_finite:
         self._state = "writing the last checkpoint"
@@ -229,8 +232,8 @@ class Learner(core.Learner):
     self.parts.source.close()
     self.parts.checkpoints.close()
 
-  def get_variables(self, names: Sequence[str]) -> list[np.ndarray]:
-    """The published network's weights as one vector, for Acme; `names` is not used."""
+  def get_variables(self, names: Sequence[str]) -> list[Floats]:
+    """The policy's weights as one vector, for Acme; `names` is not used."""
     del names
     return [flatten_weights(self.parts.updates.algorithm.policy)]
 
@@ -244,7 +247,7 @@ def make_learner(
   checkpoint_dir: pathlib.Path,
   device: str = "",
 ) -> Learner:
-  """The learner of a run, from its checkpoint if there is one.
+  """Makes the learner of a run and restores its last checkpoint, if there is one.
 
   Args:
     connection: to the server.
@@ -252,8 +255,8 @@ def make_learner(
     spec: of the environment.
     seed: of the initial weights.
     stop: ends a wait for transitions, and the learner's loop.
-    checkpoint_dir: of the run's checkpoints.
-    device: a TensorFlow device; empty takes the config's.
+    checkpoint_dir: the directory of the run's checkpoints.
+    device: a TensorFlow device; empty for that of the config.
 
   Raises:
     UserError: the checkpoint is another run's, another learner writes there, or there is no such device.

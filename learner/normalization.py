@@ -4,18 +4,19 @@ import tensorflow as tf
 
 from networks import Normalization
 
-# A feature that hardly varies is not blown up further than this.
+# Limits how far a feature that hardly varies is scaled up.
 _MIN_STD = 1e-3
 
 
 class RunningMoments(tf.Module):
-  """Mean and variance of all observations that it was shown, by which it sets a normalisation.
+  """Tracks the mean and variance of all observations seen, and sets a normalisation from them.
 
-  Merging blocks by their sums of squares about the mean (Chan et al., 1983, Eqs. 1.3 and 2.1) loses no digits as plain sums do.
+  Blocks are merged by their sums of squares about the mean (Chan et al., 1983, Eqs. 1.3 and 2.1): plain sums of squares would
+  lose digits.
   """
 
   def __init__(self, normalization: Normalization):
-    """Takes the normalisation that it sets; float64 inside."""
+    """Takes the normalisation to set; keeps the moments in float64."""
     super().__init__()
     shape = normalization.shift.shape
     self._normalization = normalization
@@ -24,7 +25,7 @@ class RunningMoments(tf.Module):
     self._squares = tf.Variable(tf.zeros(shape, tf.float64))
 
   def update(self, observations: tf.Tensor) -> None:
-    """Takes in observations [B, ...] of any number type; none change nothing."""
+    """Adds observations [B, ...] of any numeric type; an empty batch changes nothing."""
     flat = tf.cast(tf.reshape(observations, [-1, self._mean.shape[0]]), tf.float64)
     count = tf.cast(tf.shape(flat)[0], tf.float64)
     mean = tf.math.divide_no_nan(tf.reduce_sum(flat, axis=0), count)

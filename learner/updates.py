@@ -1,4 +1,4 @@
-"""Several updates in one TensorFlow call, and everything of them that a checkpoint must hold."""
+"""The updates of a run: several of them in one TensorFlow call, with everything that they change."""
 
 from collections.abc import Mapping
 
@@ -17,21 +17,24 @@ from replay_server.contract.codec import RowCodec
 
 
 class Updates(tf.Module):
-  """An algorithm, its gradient rule, and the blocks that they learn from.
+  """Updates an algorithm by a gradient rule; a checkpoint of this module holds all that an update changes.
 
   Attributes:
-    algorithm: of the run.
-    rule: of the run.
+    algorithm: the run's algorithm.
+    rule: the run's gradient rule.
   """
 
   def __init__(self, config: RunConfig, codec: RowCodec, algorithm: Algorithm, rule: GradientRule):
-    """Puts them together.
+    """Changes nothing yet.
 
     Args:
       config: of the run.
-      codec: of the rows, which have all fields that the algorithm reads.
-      algorithm: to update.
-      rule: that makes its steps.
+      codec: of its rows.
+      algorithm: the algorithm to update.
+      rule: turns its losses into steps.
+
+    Raises:
+      ValueError: the algorithm reads a field that rows do not have.
     """
     super().__init__()
     missing = set(algorithm.ROW_FIELDS) - {field.name for field in codec.fields}
@@ -50,7 +53,7 @@ class Updates(tf.Module):
       self._update_one = tf.function(self._update_packed, jit_compile=True)
 
   def controls(self, updates: int) -> dict[str, tf.Tensor]:
-    """Every control of algorithm and rule, as it is after so many gradient steps, float32 () each."""
+    """All controls of the algorithm and the rule after `updates` gradient steps, float32 () each."""
     values = {**self.algorithm.controls(updates), **self.rule.controls(updates)}
     return {name: tf.constant(value, tf.float32) for name, value in values.items()}
 
@@ -63,31 +66,32 @@ class Updates(tf.Module):
     columns: Mapping[str, tf.Tensor],
     controls: Mapping[str, tf.Tensor],
   ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """One update a batch, in turn.
+    """Makes one update for each batch, in order.
 
     Args:
       rows: float32 [K, batch, width], packed.
-      weights: float32 [K, batch], of each row's loss in its batch's mean.
-      tables: int64 [K, batch], the table of each row.
-      columns: `Algorithm.INPUTS`, float32 [K, batch] each.
-      controls: of the block; see `controls`.
+      weights: float32 [K, batch], the factor of each row's loss.
+      tables: int64 [K, batch], the index of each row's table.
+      columns: the columns `Algorithm.INPUTS`, float32 [K, batch] each.
+      controls: from `controls`, for the whole block.
 
     Returns:
-      (`Algorithm.METRICS` of every update, float32 [K, metrics]; `Algorithm.OUTPUTS`, float32 [K, batch] each).
+      (the numbers `Algorithm.METRICS` of every update, float32 [K, metrics]; the columns `Algorithm.OUTPUTS`, float32 [K, batch]
+      each).
     """
     updates = rows.shape[0]
     metrics = tf.TensorArray(tf.float32, updates)
     outputs = {name: tf.TensorArray(tf.float32, updates) for name in self.algorithm.OUTPUTS}
     self._measure(rows, tables)
     for index in tf.range(updates):
-      of_batch = {name: column[index] for name, column in columns.items()}
-      values, made = self._update_one(rows[index], weights[index], tables[index], of_batch, controls)
+      batch_columns = {name: column[index] for name, column in columns.items()}
+      values, batch_outputs = self._update_one(rows[index], weights[index], tables[index], batch_columns, controls)
       metrics = metrics.write(index, values)
-      outputs = {name: array.write(index, made[name]) for name, array in outputs.items()}
+      outputs = {name: array.write(index, batch_outputs[name]) for name, array in outputs.items()}
     return metrics.stack(), {name: array.stack() for name, array in outputs.items()}
 
   def is_finite(self) -> bool:
-    """Whether every number is that a checkpoint would hold."""
+    """Whether all numbers that a checkpoint would hold are finite."""
     optimizers = [module for module in self.submodules if isinstance(module, Optimizer)]
     variables = [*self.variables, *(variable for optimizer in optimizers for variable in optimizer.state)]
     return all(bool(np.isfinite(variable).all()) for variable in variables if variable.dtype.is_floating)
@@ -95,7 +99,7 @@ class Updates(tf.Module):
   @tf.autograph.experimental.do_not_convert
   def _measure(self, rows: tf.Tensor, tables: tf.Tensor) -> None:
     if self._moments is not None:
-      # The default table's rows alone: what workers meet, and not what events make of it.
+      # Only the default table's rows, which are distributed as workers meet them; events skew the other tables.
       collected = tf.boolean_mask(rows, tf.equal(tables, 0))
       self._moments.update(graph.unpack(self._codec, collected)["observation"])
 
@@ -114,13 +118,13 @@ class Updates(tf.Module):
 
 
 def make_updates(config: RunConfig, codec: RowCodec, spec: specs.EnvironmentSpec, seed: int) -> Updates:
-  """The updates of a run.
+  """Makes the updates of a run.
 
   Args:
     config: of the run.
     codec: of its rows.
     spec: of its environment.
-    seed: of the initial weights and of noise.
+    seed: of the initial weights and of the noise.
 
   Raises:
     UserError: the algorithm cannot act in such an environment.

@@ -12,7 +12,7 @@ from learner.algorithms.td3 import Td3
 
 __all__ = ["ALGORITHMS", "Algorithm", "make_algorithm"]
 
-# Tag -> what makes the algorithm of a run from its config, its environment's spec and a seed.
+# Tag -> constructor of the algorithm, from the run's config, its environment's spec and a seed.
 ALGORITHMS: dict[str, Callable[[RunConfig, specs.EnvironmentSpec, int], Algorithm]] = {
   "ddqn": DoubleDqn,
   "sac": SoftActorCritic,
@@ -22,12 +22,12 @@ ALGORITHMS: dict[str, Callable[[RunConfig, specs.EnvironmentSpec, int], Algorith
 
 
 def make_algorithm(config: RunConfig, spec: specs.EnvironmentSpec, seed: int) -> Algorithm:
-  """The run's algorithm.
+  """Makes the run's algorithm.
 
   Args:
     config: of the run.
     spec: of the environment.
-    seed: of the initial weights and of noise.
+    seed: of the initial weights and of the noise.
 
   Raises:
     UserError: the algorithm cannot act in such an environment.

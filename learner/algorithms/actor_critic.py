@@ -1,4 +1,4 @@
-"""What the algorithms with a policy and twin critics have in common."""
+"""What algorithms with a policy and twin critics share."""
 
 import tensorflow as tf
 from acme import specs
@@ -14,12 +14,12 @@ from networks import DeterministicPolicy, GaussianPolicy, StackedMlp, Trace, mak
 
 
 class ActorCritic(Algorithm):
-  """A policy, twin critics with their targets, and an optimiser for each side.
+  """A policy, twin critics and their target networks, and an optimiser each for policy and critics.
 
   Attributes:
     critics: the twin critics.
-    target_critics: their targets.
-    noise: the generator of the updates' own noise.
+    target_critics: their target networks.
+    noise: generates the updates' noise.
   """
 
   METRICS: tuple[str, ...] = ("loss", "mean_q", "policy_loss")
@@ -39,7 +39,7 @@ class ActorCritic(Algorithm):
       spec: of the environment; actions lie in [-1, 1]^A.
       seed: of the initial weights and of the noise.
       policy: the network to publish.
-      critic_outputs: of each critic: 1 for a value, or the number of its quantiles.
+      critic_outputs: number of outputs of each critic: 1 for a value, or the number of quantiles.
 
     Raises:
       UserError: the algorithm cannot act in such an environment.
@@ -59,15 +59,15 @@ class ActorCritic(Algorithm):
   def _outputs(
     self, critics: StackedMlp, features: tf.Tensor, actions: tf.Tensor, trace: Trace | None = None
   ) -> tf.Tensor:
-    """Of each critic: float32 [2, B, critic_outputs]."""
+    """The outputs of both critics, float32 [2, B, critic_outputs]."""
     return critics(tf.concat([features, actions], axis=-1), trace)
 
   def _improve_critics(self, loss: LossFunction, batch: Batch, rule: GradientRule) -> Loss:
-    """A step of the critics."""
+    """Takes a step of the critics."""
     return rule.minimise(self._critics_optimizer, loss, batch)
 
   def _improve_policy(self, loss: LossFunction, batch: Batch, rule: GradientRule) -> Loss:
-    """A step of the policy, with the L2 penalty of its weights where the config has one."""
+    """Takes a step of the policy, with an L2 penalty on its weights if the config has one."""
     optimizer, weight = self._policy_optimizer, self._policy_l2
     return rule.minimise(optimizer, loss, batch, (lambda: l2(optimizer.parameters, weight)) if weight else None)
 

@@ -1,4 +1,4 @@
-"""What every algorithm is: networks, their optimisers, and one update of all of them."""
+"""The interface of an algorithm: networks, their optimisers, and one update of all of them."""
 
 import abc
 from collections.abc import Mapping, Sequence
@@ -14,14 +14,14 @@ Outputs = Mapping[str, tf.Tensor]
 
 
 class Algorithm(tf.Module, abc.ABC):
-  """Networks and optimisers, which are tracked as attributes, so that a checkpoint of the algorithm holds them all.
+  """Networks and optimisers. They are tracked as attributes, so that a checkpoint of the algorithm holds them all.
 
   Attributes:
-    METRICS: names of the numbers that an update gives; "loss" is the one that must stay finite.
-    ROW_FIELDS: fields of a row that it reads beyond those of a transition; the algorithm's config says their types.
-    INPUTS: columns that it reads for a row beside the row's fields, float32 each.
-    OUTPUTS: what it gives for a row, float32 each; `td_error`, whose size is the row's priority, is always among them.
-    policy: the network that is published.
+    METRICS: names of an update's metrics; "loss" is the one that must stay finite.
+    ROW_FIELDS: fields of a row that it reads besides those of a transition; the algorithm's config gives their types.
+    INPUTS: columns that it reads for each row besides the row's fields, float32 each.
+    OUTPUTS: columns that it returns for each row, float32 each; `td_error`, whose size sets the row's priority, is always one.
+    policy: the network to publish.
   """
 
   METRICS: tuple[str, ...] = ("loss", "mean_q")
@@ -30,7 +30,7 @@ class Algorithm(tf.Module, abc.ABC):
   OUTPUTS: tuple[str, ...] = ("td_error",)
 
   def __init__(self, config: RunConfig, policy: PolicyModule):
-    """Takes what all algorithms have.
+    """Takes what all algorithms need.
 
     Args:
       config: of the run.
@@ -41,25 +41,25 @@ class Algorithm(tf.Module, abc.ABC):
     self._learner = config.learner
 
   def controls(self, updates: int) -> Mapping[str, float]:
-    """What the algorithm reads from `Batch.controls`, as it is after so many gradient steps; the same names every time."""
+    """The numbers that the algorithm reads from `Batch.controls`, after `updates` gradient steps; the names never change."""
     del updates
     return {}
 
   @abc.abstractmethod
   def update(self, batch: Batch, rule: GradientRule) -> tuple[Metrics, Outputs]:
-    """One update of all networks.
+    """Updates all networks once.
 
     Args:
-      batch: of rows. Its weights are for the losses of values alone; docs/algorithms.md says why.
-      rule: which makes a step of the rows' losses, the policy's too.
+      batch: the rows. Their weights apply to the losses of values only; docs/algorithms.md says why.
+      rule: turns the rows' losses into steps, the policy's too.
 
     Returns:
-      (`METRICS`, float32 () each; `OUTPUTS`, float32 [batch] each). Twin critics' TD error is the mean of the sizes of both, as
-      errors of opposite sign would cancel out.
+      (`METRICS`, float32 () each; `OUTPUTS`, float32 [batch] each). With twin critics the TD error is the mean of both errors'
+      absolute values, as errors of opposite sign would cancel out.
     """
 
 
 def follow(targets: Sequence[tf.Variable], online: Sequence[tf.Variable], rate: float) -> None:
-  """Moves every target variable by a share of the way to the online one (Polyak averaging)."""
+  """Moves every target variable by the fraction `rate` of the way to the online one (Polyak averaging)."""
   for target, variable in zip(targets, online, strict=True):
     target.assign_add(rate * (variable - target))

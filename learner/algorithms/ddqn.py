@@ -12,7 +12,7 @@ from networks import QNetwork, Trace, make_q_network
 
 
 class DoubleDqn(Algorithm):
-  """Online and target network, Adam, and the update of both (van Hasselt et al., 2016).
+  """Double DQN: an online and a target network (van Hasselt et al., 2016).
 
   Attributes:
     target: the target network.
@@ -39,7 +39,7 @@ class DoubleDqn(Algorithm):
     )
 
   def update(self, batch: Batch, rule: GradientRule) -> tuple[Metrics, Outputs]:
-    """One update; see `Algorithm.update`."""
+    """Updates both networks once; see `Algorithm.update`."""
     features = self.policy.features(batch["observation"])
     next_features = self.policy.features(batch["next_observation"])
     q_t_value, q_t_selector = self.target(next_features), self.policy(next_features)

@@ -16,12 +16,12 @@ def double_q_learning(
   """The temporal-difference error of double Q-learning (van Hasselt et al., 2016, Section 3, "Double DQN").
 
   Args:
-    q_tm1: float32 [B, A], online values of the first observation.
+    q_tm1: float32 [B, A], the online network's values of the first observation.
     a_tm1: integer [B], the action taken.
-    r_t: float32 [B], reward, over n steps where the row has n.
-    discount_t: float32 [B], what the value after them counts; 0 where the episode terminated.
-    q_t_value: float32 [B, A], target network's values of the last observation.
-    q_t_selector: float32 [B, A], online values of it, which choose the action.
+    r_t: float32 [B], the row's n-step reward.
+    discount_t: float32 [B], discount of the value after these steps; 0 where the episode terminated.
+    q_t_value: float32 [B, A], the target network's values of the last observation.
+    q_t_selector: float32 [B, A], the online network's values of it, which select the action.
 
   Returns:
     float32 [B], target minus value; no gradient passes through the target.
@@ -32,10 +32,10 @@ def double_q_learning(
 
 
 def soft_value(q_t: tf.Tensor, log_prob_t: tf.Tensor, temperature: tf.Tensor) -> tf.Tensor:
-  """The soft value of a state, from one action of the policy and the lesser of the critics (Haarnoja et al., 2018, Eq. 3).
+  """The soft value of a state, from one action of the policy and the lesser critic (Haarnoja et al., 2018, Eq. 3).
 
   Args:
-    q_t: float32 [critics, B], target critics' values of an action that the policy drew.
+    q_t: float32 [critics, B], the critics' values of an action sampled from the policy.
     log_prob_t: float32 [B], its log-density.
     temperature: float32 (), alpha.
 
@@ -50,8 +50,8 @@ def td_errors(q_tm1: tf.Tensor, r_t: tf.Tensor, discount_t: tf.Tensor, v_t: tf.T
 
   Args:
     q_tm1: float32 [critics, B], of the action taken.
-    r_t: float32 [B], reward, over n steps where the row has n.
-    discount_t: float32 [B], what the value after them counts; 0 where the episode terminated.
+    r_t: float32 [B], the row's n-step reward.
+    discount_t: float32 [B], discount of the value after these steps; 0 where the episode terminated.
     v_t: float32 [B], value of the last observation.
 
   Returns:
@@ -61,7 +61,7 @@ def td_errors(q_tm1: tf.Tensor, r_t: tf.Tensor, discount_t: tf.Tensor, v_t: tf.T
 
 
 def lesser_distribution(quantiles: tf.Tensor) -> tf.Tensor:
-  """The quantiles of the critic whose mean is the lesser, row by row, as QR-SAC takes them (Wurman et al., 2022, Methods).
+  """For each row, the quantiles of the critic with the lesser mean, as in QR-SAC (Wurman et al., 2022, Methods).
 
   Args:
     quantiles: float32 [critics, B, N].
@@ -74,7 +74,7 @@ def lesser_distribution(quantiles: tf.Tensor) -> tf.Tensor:
 
 
 def quantile_huber(quantiles: tf.Tensor, targets: tf.Tensor, kappa: float) -> tf.Tensor:
-  """The quantile Huber loss (Dabney et al., 2018, Eq. 10), summed over quantiles and averaged over samples of the target.
+  """The quantile Huber loss (Dabney et al., 2018, Eq. 10), summed over quantiles and averaged over the target's samples.
 
   rho(u) = |tau_i - 1[u < 0]| L_kappa(u) / kappa with u = target_j - quantile_i, tau_i = (2 i + 1) / (2 N), and L_kappa the
   Huber loss: u^2 / 2 up to kappa, kappa (|u| - kappa / 2) beyond.
@@ -99,7 +99,7 @@ def quantile_huber(quantiles: tf.Tensor, targets: tf.Tensor, kappa: float) -> tf
 
 
 def l2(variables: Sequence[tf.Variable], weight: float) -> tf.Tensor:
-  """`weight` times the sum of the squares of all weights but the biases, float32 ()."""
+  """`weight` times the sum of squares of all weights except biases, float32 ()."""
   if not weight:
     return tf.zeros(())
   return weight * tf.add_n([tf.reduce_sum(tf.square(variable)) for variable in variables if variable.shape.rank > 1])

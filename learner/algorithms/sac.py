@@ -1,4 +1,4 @@
-"""Soft actor-critic, and QR-SAC, whose critics give the distribution of returns."""
+"""Soft actor-critic, and QR-SAC, whose critics estimate the distribution of returns."""
 
 import abc
 from typing import NamedTuple
@@ -17,12 +17,12 @@ from networks import GaussianPolicy, Trace, make_gaussian_policy, squash
 
 
 class _Next(NamedTuple):
-  """What follows a batch of steps.
+  """What the critics' targets are made of, besides rewards.
 
   Attributes:
-    outputs: of the target critics for an action of the policy, float32 [2, B, outputs].
-    log_probs: of that action, float32 [B].
-    discounts: float32 [B].
+    outputs: the target critics' outputs for the next observation and an action sampled there, float32 [2, B, outputs].
+    log_probs: that action's log-density, float32 [B].
+    discounts: of what follows each row's steps, float32 [B].
     temperature: float32 ().
   """
 
@@ -33,10 +33,10 @@ class _Next(NamedTuple):
 
 
 class _MaximumEntropy(ActorCritic, abc.ABC):
-  """A stochastic policy with a temperature that is learned or fixed.
+  """An actor-critic whose policy is stochastic, with a temperature that is learned or fixed.
 
-  Each update takes one step of the critics, then one of the policy against them, one of the temperature, and one of the
-  target critics; docs/algorithms.md has the equations.
+  Each update takes a step of the critics, then of the policy, of the temperature, and of the target critics;
+  docs/algorithms.md has the equations.
 
   Attributes:
     log_temperature: float32 ().
@@ -51,7 +51,7 @@ class _MaximumEntropy(ActorCritic, abc.ABC):
     Raises:
       UserError: the algorithm cannot act in such an environment.
     """
-    policy = make_gaussian_policy(config, spec, seed)  # Which refuses all but one row of actions.
+    policy = make_gaussian_policy(config, spec, seed)  # Refuses actions that are not one vector.
     super().__init__(config, spec, seed, policy, critic_outputs)
     sac = config.learner.algorithm
     assert isinstance(sac, SacConfig)
@@ -62,11 +62,11 @@ class _MaximumEntropy(ActorCritic, abc.ABC):
     self._temperature_optimizer = Optimizer([self.log_temperature], self._policy_rate)
 
   def update(self, batch: Batch, rule: GradientRule) -> tuple[Metrics, Outputs]:
-    """One update; see `Algorithm.update`."""
+    """Updates all networks once; see `Algorithm.update`."""
     features = self.policy.features(batch["observation"])
     next_features = self.policy.features(batch["next_observation"])
     temperature = tf.exp(self.log_temperature)
-    next_actions, next_log_probs = self._draw(next_features)
+    next_actions, next_log_probs = self._sample(next_features)
     following = _Next(
       self._outputs(self.target_critics, next_features, next_actions),
       next_log_probs,
@@ -80,7 +80,7 @@ class _MaximumEntropy(ActorCritic, abc.ABC):
       return Loss(batch.weights * tf.reduce_sum(losses, axis=0), (outputs, td_error))
 
     def policy_loss(trace: Trace | None) -> Loss:
-      actions, log_probs = self._draw(features, trace)
+      actions, log_probs = self._sample(features, trace)
       values = self._mean_values(self._outputs(self.critics, features, actions))
       return Loss(-soft_value(values, log_probs, temperature), (log_probs,))
 
@@ -105,9 +105,10 @@ class _MaximumEntropy(ActorCritic, abc.ABC):
 
   @abc.abstractmethod
   def _mean_values(self, outputs: tf.Tensor) -> tf.Tensor:
-    """The critics' values, float32 [2, B], of their outputs."""
+    """The critics' values, float32 [2, B], from their outputs."""
 
-  def _draw(self, features: tf.Tensor, trace: Trace | None = None) -> tuple[tf.Tensor, tf.Tensor]:
+  def _sample(self, features: tf.Tensor, trace: Trace | None = None) -> tuple[tf.Tensor, tf.Tensor]:
+    """Actions of the policy, float32 [B, A], and their log-densities, float32 [B]."""
     mean, log_std = self.policy(features, is_training=True, trace=trace)
     return squash(mean, log_std, self.noise.normal(tf.shape(mean)))
 
@@ -138,7 +139,7 @@ class SoftActorCritic(_MaximumEntropy):
 
 
 class QrSac(_MaximumEntropy):
-  """QR-SAC: SAC whose critics give quantiles of the return (Wurman et al., 2022)."""
+  """QR-SAC: SAC whose critics estimate quantiles of the return (Wurman et al., 2022)."""
 
   def __init__(self, config: RunConfig, spec: specs.EnvironmentSpec, seed: int):
     """Makes the networks.
@@ -159,8 +160,8 @@ class QrSac(_MaximumEntropy):
   def _critic_losses(self, outputs: tf.Tensor, rewards: tf.Tensor, following: _Next) -> tuple[tf.Tensor, tf.Tensor]:
     next_returns = lesser_distribution(following.outputs) - following.temperature * following.log_probs[:, None]
     targets = rewards[:, None] + following.discounts[:, None] * next_returns
-    of_means = tf.reduce_mean(targets, axis=-1) - tf.reduce_mean(outputs, axis=-1)
-    return quantile_huber(outputs, targets, self._kappa), tf.reduce_mean(tf.abs(of_means), axis=0)
+    mean_errors = tf.reduce_mean(targets, axis=-1) - tf.reduce_mean(outputs, axis=-1)
+    return quantile_huber(outputs, targets, self._kappa), tf.reduce_mean(tf.abs(mean_errors), axis=0)
 
   def _mean_values(self, outputs: tf.Tensor) -> tf.Tensor:
     return tf.reduce_mean(outputs, axis=-1)

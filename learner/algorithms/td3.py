@@ -12,10 +12,10 @@ from networks import DeterministicPolicy, Trace, make_deterministic_policy
 
 
 class Td3(ActorCritic):
-  """TD3: twin critics, target policy smoothing, and a policy that moves at every other update (Fujimoto et al., 2018).
+  """TD3: twin critics, target policy smoothing and delayed policy updates (Fujimoto et al., 2018).
 
   Attributes:
-    target_policy: the target of the policy.
+    target_policy: the policy's target network.
   """
 
   policy: DeterministicPolicy
@@ -40,7 +40,7 @@ class Td3(ActorCritic):
     self._policy_loss = tf.Variable(0.0, name="policy_loss")
 
   def update(self, batch: Batch, rule: GradientRule) -> tuple[Metrics, Outputs]:
-    """One update; see `Algorithm.update`."""
+    """Updates the networks once; see `Algorithm.update`."""
     features = self.policy.features(batch["observation"])
     next_features = self.policy.features(batch["next_observation"])
     next_values = self._outputs(self.target_critics, next_features, self._smoothed(next_features))[..., 0]
@@ -80,7 +80,7 @@ class Td3(ActorCritic):
     return tf.clip_by_value(actions + tf.clip_by_value(noise, -limit, limit), -1.0, 1.0)
 
   def _follow_all(self) -> tf.Operation:
-    """A step of all target networks."""
+    """Takes a step of all target networks."""
     follow(self.target_policy.trainable_variables, self.policy.trainable_variables, self._learner.target_update_rate)
     self._follow_critics()
     return tf.no_op()

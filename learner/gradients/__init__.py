@@ -1,4 +1,4 @@
-"""Gradient rules: how the rows' losses of a batch become one step of an optimiser."""
+"""Gradient rules: how the losses of a batch's rows become one step of an optimiser."""
 
 from configs import LearnerConfig, RunConfig
 from learner.gradients.cagrad import CagradRule
@@ -7,7 +7,7 @@ from learner.gradients.rule import Batch, GradientRule, Loss
 
 __all__ = ["RULES", "Batch", "CagradRule", "GradientRule", "Loss", "MeanRule", "make_rule"]
 
-# A run has the first rule that its config asks for; every config asks for the last.
+# A run uses the first rule that its config asks for; every config asks for the last one.
 RULES: list[type[GradientRule]] = [CagradRule, MeanRule]
 
 

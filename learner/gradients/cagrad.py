@@ -15,13 +15,13 @@ _COEFFICIENT = "cagrad_coefficient"
 
 
 class CagradRule(GradientRule):
-  """A step along the direction near the average gradient that does best by the table it serves worst.
+  """Steps along the direction near the average gradient that most improves the loss of the worst-served table.
 
-  It holds for policies as for critics: the authors' multi-task SAC takes it for both.
+  It applies to critics and policies alike, as in the authors' multi-task SAC.
   """
 
   def __init__(self, config: RunConfig):
-    """Takes the schedule of c, and the number of tables."""
+    """Takes the schedule of c and the number of tables."""
     super().__init__(config)
     self._config = config.learner.cagrad
     self._tables = len(config.replay.all_tables)
@@ -32,7 +32,7 @@ class CagradRule(GradientRule):
     return config.cagrad.in_use
 
   def controls(self, updates: int) -> Mapping[str, float]:
-    """c after so many gradient steps."""
+    """The coefficient c after `updates` gradient steps."""
     return {_COEFFICIENT: self._config.coefficient_at(updates)}
 
   def minimise(
@@ -46,19 +46,19 @@ class CagradRule(GradientRule):
     trace: Trace = []
     with tf.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
       tape.watch(optimizer.parameters)
-      made = loss(trace)
-      of_parameters = None if penalty is None else penalty()
-    weights = self._row_weights(trace, tape.gradient(made.rows, [outputs for _, outputs in trace]), batch)
-    gradients = tape.gradient(made.rows, optimizer.parameters, output_gradients=weights)
-    if of_parameters is not None:
-      of_penalty = tape.gradient(of_parameters, optimizer.parameters, unconnected_gradients="zero")
-      gradients = [of_rows + added for of_rows, added in zip(gradients, of_penalty, strict=True)]
+      result = loss(trace)
+      parameter_loss = None if penalty is None else penalty()
+    weights = self._row_weights(trace, tape.gradient(result.rows, [outputs for _, outputs in trace]), batch)
+    gradients = tape.gradient(result.rows, optimizer.parameters, output_gradients=weights)
+    if parameter_loss is not None:
+      extra = tape.gradient(parameter_loss, optimizer.parameters, unconnected_gradients="zero")
+      gradients = [gradient + added for gradient, added in zip(gradients, extra, strict=True)]
     optimizer.apply(gradients)
-    return made
+    return result
 
   def _row_weights(self, trace: Trace, slopes: Sequence[tf.Tensor], batch: Batch) -> tf.Tensor:
-    """How much of each row's gradient the direction holds, float32 [batch]."""
-    # Row i belongs to table `tables[i]` alone, of whose rows' mean it is a share.
+    """The coefficient of each row's gradient in the direction, float32 [batch]."""
+    # [batch, tables]: which table a row belongs to, and its part in the mean over that table's rows.
     members = tf.one_hot(batch.tables, self._tables, dtype=tf.float64)
     counts = tf.reduce_sum(members, axis=0)
     means = tf.math.divide_no_nan(members, counts)
@@ -70,46 +70,46 @@ class CagradRule(GradientRule):
 
 
 def conflict_averse(gram: tf.Tensor, shares: tf.Tensor, coefficient: tf.Tensor) -> tf.Tensor:
-  """The direction near the average gradient that does best by the table it serves worst, in terms of the tables' gradients.
+  """The direction near the average gradient that most improves the loss of the worst-served table.
 
   d = g_0 + sqrt(phi) / |g_w| g_w with phi = c^2 |g_0|^2 and w = argmin over the simplex of g_w . g_0 + sqrt(phi) |g_w|
   (Liu et al., 2021, Algorithm 1), where g_0 = sum_i shares_i g_i is the whole batch's gradient, so that c = 0 is plain SSET.
 
   Args:
-    gram: float64 [tables, tables], g_i . g_j, where g_i is the gradient of the mean loss of one table's rows. The least of a sum
-      of nearly equal terms is looked for, on a few numbers: here the precision costs nothing.
-    shares: float64 [tables], of the batch's rows; a table without any takes no part.
+    gram: float64 [tables, tables], g_i . g_j, where g_i is the gradient of the mean loss of table i's rows. In float64, as the
+      minimum is sought among sums of nearly equal terms; on so few numbers it costs nothing.
+    shares: float64 [tables], each table's share of the batch; a table without rows takes no part.
     coefficient: float64 (), c in [0, 1).
 
   Returns:
-    float64 [tables], how much of each g_i the direction holds.
+    float64 [tables], the coefficient of each g_i in d.
   """
   products = tf.linalg.matvec(gram, shares)
   average_norm = tf.sqrt(tf.maximum(tf.tensordot(shares, products, 1), 0.0))
   radius = coefficient * average_norm
   weights = least_conflict(gram, products, radius, shares > 0)
   norm = tf.sqrt(tf.maximum(tf.tensordot(weights, tf.linalg.matvec(gram, weights), 1), 0.0))
-  # Where g_w is zero the gradients oppose each other wholly, and no direction serves all.
+  # Where g_w is zero the gradients cancel each other out, and no direction improves all losses.
   return shares + tf.math.divide_no_nan(radius, norm) * weights
 
 
 def row_products(trace: Trace, slopes: Sequence[tf.Tensor]) -> tf.Tensor:
-  """The inner products of the gradients of every two rows' losses, from one backward pass.
+  """The inner products of all pairs of rows' gradients, from one backward pass.
 
-  A linear layer y = x W + b has the gradient (x' d, d) for a row, where d is the loss's slope in y; for two rows the product is
-  (x_i . x_j + 1) (d_i . d_j), and layers add up. The gradients themselves, each as large as the network, are never made.
+  A row's gradient in a linear layer y = x W + b is (x' d, d), where d is the slope of its loss in y. The product of two rows is
+  (x_i . x_j + 1) (d_i . d_j), summed over the layers. The gradients themselves, each as large as the network, are never computed.
 
   Args:
     trace: (inputs [..., B, n], outputs [..., B, m]) of every linear layer.
-    slopes: of each row's loss in its outputs, [..., B, m].
+    slopes: the slopes of each row's loss in a layer's outputs, [..., B, m] for every layer.
 
   Returns:
     float32 [B, B].
   """
   products = []
   for (inputs, _), slope in zip(trace, slopes, strict=True):
-    of_layer = (_gram(inputs) + 1.0) * _gram(slope)
-    products.append(tf.reduce_sum(of_layer, axis=list(range(of_layer.shape.rank - 2))))
+    layer = (_gram(inputs) + 1.0) * _gram(slope)
+    products.append(tf.reduce_sum(layer, axis=list(range(layer.shape.rank - 2))))
   return tf.add_n(products)
 
 
@@ -120,24 +120,24 @@ def _gram(rows: tf.Tensor) -> tf.Tensor:
 def least_conflict(gram: tf.Tensor, products: tf.Tensor, radius: tf.Tensor, active: tf.Tensor) -> tf.Tensor:
   """w = argmin over the simplex of w . products + radius sqrt(w' gram w).
 
-  Moves weight from the coordinate with the steepest to that with the least steep derivative, each time as far as is best,
-  which has a closed form; with three tables it is done after about ten moves.
+  Each move takes weight from the coordinate with the largest derivative to the one with the smallest; the best amount has a
+  closed form. Three tables take about ten moves.
 
   Args:
     gram: float64 [tables, tables], g_i . g_j.
     products: float64 [tables], g_i . g_0.
     radius: float64 (), sqrt(phi).
-    active: bool [tables], those that may have weight; at least one.
+    active: bool [tables], the tables that may have weight; at least one.
 
   Returns:
-    float64 [tables], not negative, summing to 1.
+    float64 [tables], non-negative, summing to 1.
   """
   infinity = tf.constant(float("inf"), tf.float64)
   tiny = tf.constant(1e-300, tf.float64)
   scale = tf.reduce_max(tf.linalg.diag_part(gram))
 
   def look(weights: tf.Tensor) -> tuple[tf.Tensor, ...]:
-    """Weights, what the next move needs to know of them, and how much the slopes differ between which it goes."""
+    """The weights, the terms that the next move needs, and the gap between the largest and the smallest slope."""
     against = tf.linalg.matvec(gram, weights)
     square = tf.maximum(tf.tensordot(weights, against, 1), tiny)
     slope = products + radius * against / tf.sqrt(square)
@@ -145,27 +145,27 @@ def least_conflict(gram: tf.Tensor, products: tf.Tensor, radius: tf.Tensor, acti
     from_ = tf.argmax(tf.where(weights > 0, slope, -infinity))
     return weights, against, square, to, from_, slope[from_] - slope[to]
 
-  def goes_on(iteration: tf.Tensor, *state: tf.Tensor) -> tf.Tensor:
+  def is_improvable(iteration: tf.Tensor, *state: tf.Tensor) -> tf.Tensor:
     return (iteration < _MAX_ITERATIONS) & (state[-1] > _GAP * scale)
 
   def move(iteration: tf.Tensor, *state: tf.Tensor) -> tuple[tf.Tensor, ...]:
     weights, against, square, to, from_, _ = state
-    # Along e_to - e_from the objective is linear t + radius sqrt(curve t^2 + 2 turn t + square), up to a constant.
+    # Along e_to - e_from the objective is, up to a constant, linear t + radius sqrt(curve t^2 + 2 turn t + square).
     linear = products[to] - products[from_]
     curve = tf.maximum(gram[to, to] - 2.0 * gram[to, from_] + gram[from_, from_], tiny)
     turn = against[to] - against[from_]
-    # With u = curve t + turn its derivative is zero where u / sqrt(u^2 / curve + rest) = -linear / radius.
+    # With u = curve t + turn, its derivative is zero where u / sqrt(u^2 / curve + rest) = -linear / radius.
     rest = tf.maximum(square - turn**2 / curve, 0.0)
     ratio = -linear / tf.maximum(radius, tiny)
     room = 1.0 - ratio**2 / curve
     best = (tf.sign(ratio) * tf.sqrt(ratio**2 * rest / tf.maximum(room, tiny)) - turn) / curve
-    step = tf.where(room > 0, best, infinity)  # It falls all the way: the slope at 0 points that way.
+    step = tf.where(room > 0, best, infinity)  # Without a minimum it falls all the way, as it does at 0.
     step = tf.clip_by_value(step, 0.0, weights[from_])
     onto, off = tf.unstack(tf.one_hot([to, from_], tf.size(weights), dtype=tf.float64))
-    # What is taken away whole is gone, whatever rounding leaves.
+    # Rounding must not make a weight negative.
     return iteration + 1, *look(tf.maximum(weights + step * (onto - off), 0.0))
 
   start = tf.cast(active, tf.float64)
   start /= tf.reduce_sum(start)
-  _, weights, *_ = tf.while_loop(goes_on, move, (tf.constant(0), *look(start)), parallel_iterations=1)
+  _, weights, *_ = tf.while_loop(is_improvable, move, (tf.constant(0), *look(start)), parallel_iterations=1)
   return weights

@@ -1,4 +1,4 @@
-"""The mean over the batch."""
+"""The default gradient rule: the mean over the batch."""
 
 from collections.abc import Callable
 
@@ -10,11 +10,11 @@ from learner.optimizer import Optimizer
 
 
 class MeanRule(GradientRule):
-  """A step against the gradient of the rows' mean loss."""
+  """Steps down the gradient of the rows' mean loss."""
 
   @classmethod
   def is_asked_for(cls, config: LearnerConfig) -> bool:
-    """Always: it is what is left where no other rule is asked for."""
+    """Always: it is the rule of a config that asks for no other."""
     del config
     return True
 
@@ -28,9 +28,9 @@ class MeanRule(GradientRule):
     """Takes one step; see `GradientRule.minimise`."""
     with tf.GradientTape(watch_accessed_variables=False) as tape:
       tape.watch(optimizer.parameters)
-      made = loss(None)
-      objective = tf.reduce_mean(made.rows)
+      result = loss(None)
+      objective = tf.reduce_mean(result.rows)
       if penalty is not None:
         objective += penalty()
     optimizer.apply(tape.gradient(objective, optimizer.parameters, output_gradients=optimizer.loss_scale))
-    return made
+    return result

@@ -1,4 +1,4 @@
-"""What a gradient rule is, and the batch that it and the algorithms see."""
+"""The interface of a gradient rule, and the batch that rules and algorithms read."""
 
 import abc
 import dataclasses
@@ -14,14 +14,14 @@ from networks import Trace
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-  """One batch in the graph.
+  """One batch, as tensors.
 
   Attributes:
-    fields: of the rows, by name, [batch, ...] each; `batch["reward"]` is short for `batch.fields["reward"]`.
-    weights: float32 [batch], of each row's loss: importance weights and bias corrections.
+    fields: the rows' fields by name, [batch, ...] each; `batch["reward"]` is short for `batch.fields["reward"]`.
+    weights: float32 [batch], the factor of each row's loss: importance weight times bias correction.
     tables: int64 [batch], the index of each row's table.
-    columns: what the algorithm reads for a row beside its fields, float32 [batch] each.
-    controls: numbers that are the same for the whole block, float32 () each.
+    columns: what the algorithm reads for each row besides its fields, float32 [batch] each.
+    controls: numbers that are the same for a whole block, float32 () each.
   """
 
   fields: Mapping[str, tf.Tensor]
@@ -39,23 +39,23 @@ class Loss(NamedTuple):
   """The loss of a network's forward pass.
 
   Attributes:
-    rows: float32 [batch], each row's own loss.
-    extra: whatever else the caller wants to know of the forward pass; no gradient is taken of it.
+    rows: float32 [batch], the loss of each row.
+    extra: other results of the forward pass, for the caller; no gradient is taken of them.
   """
 
   rows: tf.Tensor
   extra: tuple[tf.Tensor, ...] = ()
 
 
-# Makes the loss; it appends every linear layer of the optimised network to the trace, if there is one.
+# Computes the loss; appends every linear layer of the optimised network to the trace, if one is given.
 LossFunction = Callable[[Trace | None], Loss]
 
 
 class GradientRule(tf.Module, abc.ABC):
   """Turns the rows' losses into a step of an optimiser.
 
-  Every loss of an algorithm passes the rule, the critics' as the policy's: "conflict-averse", say, is a property of a step and
-  not of a network.
+  All losses of an algorithm go through the rule, the critics' and the policy's: to be conflict-averse, for example, is a property
+  of a step and not of a network.
   """
 
   def __init__(self, config: RunConfig):
@@ -69,7 +69,7 @@ class GradientRule(tf.Module, abc.ABC):
     """Whether a config asks for this rule."""
 
   def controls(self, updates: int) -> Mapping[str, float]:
-    """What the rule reads from `Batch.controls`, as it is after so many gradient steps; the same names every time."""
+    """The numbers that the rule reads from `Batch.controls`, after `updates` gradient steps; the names never change."""
     del updates
     return {}
 
@@ -85,9 +85,9 @@ class GradientRule(tf.Module, abc.ABC):
 
     Args:
       optimizer: of the network's parameters.
-      loss: makes the rows' losses; called once.
-      batch: that they are made of.
-      penalty: a loss of the parameters alone, float32 (), whose gradient is added to whatever the rule makes of the rows'.
+      loss: computes the rows' losses; called once.
+      batch: the rows of these losses.
+      penalty: a loss of the parameters alone, float32 (); its gradient is added to the rule's combination of the rows' gradients.
 
     Returns:
       What `loss` returned.

@@ -1,1 +1,1 @@
-"""Where batches come from: a source gives blocks of rows, weighs them, and takes back what was learned from them."""
+"""Sources of batches: a source supplies blocks of rows, weighs the rows, and receives what was learned from them."""

@@ -1,4 +1,4 @@
-"""Draws blocks in a thread of its own, so that a wait for the server can be told to end."""
+"""Draws blocks in a separate thread, so that a wait for the server can be ended."""
 
 import queue
 import threading
@@ -11,15 +11,15 @@ _POLL_SECONDS = 0.2
 
 
 class BackgroundDrawing:
-  """One thread that draws a block whenever one is asked for; with `prefetch` the next one as soon as a block is taken."""
+  """A thread that draws a block when one is requested; with `prefetch`, the next one as soon as a block is taken."""
 
   def __init__(self, draw: Callable[[], Block], stop: threading.Event, prefetch: bool):
-    """Starts nothing yet.
+    """Starts no thread yet.
 
     Args:
-      draw: makes one block; called in the thread.
+      draw: draws one block; called in the thread.
       stop: ends a wait for a block.
-      prefetch: whether to draw the next block while the last one is learned from.
+      prefetch: whether to draw the next block while the learner learns from the last one.
     """
     self._draw = draw
     self._stop = stop
@@ -34,8 +34,8 @@ class BackgroundDrawing:
     """The next block.
 
     Raises:
-      Stopped: told to stop while waiting.
-      BaseException: what `draw` raised.
+      Stopped: stopped while waiting.
+      BaseException: whatever `draw` raised.
     """
     if self._thread is None:
       self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
@@ -61,9 +61,9 @@ class BackgroundDrawing:
       self._is_requested = True
 
   def close(self, timeout_seconds: float) -> None:
-    """Ends the thread; waits so long for a draw that is under way, which its caller has told to end."""
+    """Ends the thread; waits at most `timeout_seconds` for a draw under way, which the caller must have interrupted."""
     self._closed.set()
-    self._requests.put(False)  # Which wakes it up.
+    self._requests.put(False)  # Wakes the thread.
     if self._thread is not None:
       self._thread.join(timeout_seconds)
 
@@ -71,5 +71,5 @@ class BackgroundDrawing:
     while self._requests.get() and not self._closed.is_set():
       try:
         self._blocks.put(self._draw())
-      except BaseException as error:  # Handed to whoever asked for the block.
+      except BaseException as error:  # Raised by `next_block`.
         self._blocks.put(error)

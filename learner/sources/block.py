@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
 
 
 @dataclasses.dataclass(frozen=True)
@@ -11,21 +12,21 @@ class Block:
   """K batches, drawn at once.
 
   Attributes:
-    rows: float32 [K, batch, width], packed; within a batch the tables lie in layout order.
+    rows: float32 [K, batch, width], packed; within a batch they are sorted by table, in layout order.
     tables: int64 [K, batch], the index of each row's table.
-    handles: uint64 [K, batch], by which the source knows each row: the key of its item on the server, or its slot in memory.
-    probabilities: float64 [K, batch], of each row within its table when it was drawn.
+    handles: uint64 [K, batch], the source's identifier of each row: the key of its item on the server, or its slot in memory.
+    probabilities: float64 [K, batch], the probability of each row within its table when it was drawn.
     table_sizes: int64 [K, batch], rows in each row's table when it was drawn.
-    quotas: int64 [K, tables], how many rows of each batch are from each table.
+    quotas: int64 [K, tables], number of rows that each batch has from each table.
     shares: float64 [tables], the tables' long-run shares of a batch; 0 for a table that is not ready.
-    columns: what an algorithm reads for a row beside its fields (`Algorithm.INPUTS`), float32 [K, batch] each.
+    columns: what an algorithm reads for each row besides its fields (`Algorithm.INPUTS`), float32 [K, batch] each.
   """
 
-  rows: np.ndarray
-  tables: np.ndarray
-  handles: np.ndarray
-  probabilities: np.ndarray
-  table_sizes: np.ndarray
-  quotas: np.ndarray
-  shares: np.ndarray
-  columns: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+  rows: npt.NDArray[np.float32]
+  tables: npt.NDArray[np.int64]
+  handles: npt.NDArray[np.uint64]
+  probabilities: npt.NDArray[np.float64]
+  table_sizes: npt.NDArray[np.int64]
+  quotas: npt.NDArray[np.int64]
+  shares: npt.NDArray[np.float64]
+  columns: Mapping[str, npt.NDArray[np.float32]] = dataclasses.field(default_factory=dict)

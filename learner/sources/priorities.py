@@ -1,6 +1,7 @@
-"""Priorities of the server's tables that draw by TD error (PER)."""
+"""Updates the priorities of the server's prioritised tables (PER)."""
 
 import numpy as np
+import numpy.typing as npt
 
 from configs import RunConfig
 from learner.sources.block import Block
@@ -8,7 +9,7 @@ from replay_server.contract.connection import Connection
 from replay_server.contract.layout import MAX_PRIORITY
 
 
-def priorities_of(td_errors: np.ndarray, epsilon: float) -> np.ndarray:
+def priorities_of(td_errors: npt.NDArray[np.float32], epsilon: float) -> npt.NDArray[np.float64]:
   """Proportional priorities, |TD error| + epsilon (Schaul et al., 2016, Section 3.3), at most `MAX_PRIORITY`.
 
   Args:
@@ -22,15 +23,15 @@ def priorities_of(td_errors: np.ndarray, epsilon: float) -> np.ndarray:
 
 
 class TablePriorities:
-  """Sends the new priority of every row that was learned from to the table that it was drawn from.
+  """Sends new priorities of rows that were learned from to the tables that they were drawn from.
 
   Attributes:
-    largest: float32 [tables], the largest priority seen in each table, which its new items get; 1 before there is one.
-    refused: TD errors that gave no valid priority: NaN, which is not sent, or too large a number, which is clipped.
+    largest: float32 [tables], the largest priority seen in each table, which its new items get; 1 before the first.
+    refused: number of TD errors that gave no valid priority: NaN is not sent, too large a priority is clipped.
   """
 
   def __init__(self, connection: Connection, config: RunConfig):
-    """Makes them for the tables of `config`."""
+    """Takes the tables of `config`; sends nothing yet."""
     self._connection = connection
     self._epsilon = config.replay.priority.epsilon
     self._names = [table.name for table in config.replay.all_tables]
@@ -43,12 +44,12 @@ class TablePriorities:
     """Whether any table draws by priority."""
     return bool(self._prioritized.any())
 
-  def update(self, block: Block, td_errors: np.ndarray) -> None:
-    """Sends new priorities, in one call a table; returns when the server has them.
+  def update(self, block: Block, td_errors: npt.NDArray[np.float32]) -> None:
+    """Sends new priorities, in one call per table; returns when the server has them.
 
     Args:
       block: as drawn.
-      td_errors: float32 [K, batch], of its rows; of a row that was drawn twice the later counts.
+      td_errors: float32 [K, batch], of its rows; the later one counts where a row was drawn twice.
 
     Raises:
       ServerLost: the server does not answer.
@@ -67,7 +68,7 @@ class TablePriorities:
         self._send(self._names[table], updates)
 
   def _send(self, table: str, updates: dict[int, float]) -> None:
-    # The server passes over keys that the table has evicted meanwhile.
+    # The server ignores keys that the table has evicted meanwhile.
     self._connection.call(
       lambda: self._connection.client.mutate_priorities(table, updates), f"updating priorities of table {table!r}"
     )

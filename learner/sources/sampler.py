@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from configs import RunConfig, ServerLost, Stopped
 from learner.sources.block import Block
@@ -18,7 +19,7 @@ _SLOW_DRAW_SECONDS = 1.0
 
 
 class StratifiedSampler:
-  """Draws blocks of batches with a fixed share from each table that holds its minimum; for one thread at a time."""
+  """Draws blocks of batches in which each ready table has a fixed share; for one thread at a time."""
 
   def __init__(self, connection: Connection, config: RunConfig, width: int, prefetch: bool, stop: threading.Event):
     """Draws nothing yet.
@@ -27,7 +28,7 @@ class StratifiedSampler:
       connection: to the server.
       config: of the run.
       width: of its rows.
-      prefetch: whether blocks are drawn while others are learned from.
+      prefetch: whether blocks are drawn while the learner learns from others.
       stop: ends a wait.
     """
     specs = config.replay.all_tables
@@ -44,7 +45,7 @@ class StratifiedSampler:
     self._tables = _make_readers(connection, config, width, prefetch)
     self._drawing: tuple[str, float] | None = None
     self._waiting_for = ""
-    self._thrown_away = np.zeros(len(specs), np.int64)
+    self._discarded = np.zeros(len(specs), np.int64)
     self._closed = threading.Event()
 
   @property
@@ -53,22 +54,22 @@ class StratifiedSampler:
     return list(self._names)
 
   def describe_wait(self) -> str:
-    """What the drawing waits for, for people; empty where it does not."""
+    """What the sampler is waiting for, in words for people; empty where it is not waiting."""
     drawing = self._drawing
     if drawing is not None and time.monotonic() - drawing[1] > _SLOW_DRAW_SECONDS:
       return f"waiting for workers: table {drawing[0]} gives no more samples until it gets more transitions"
     return self._waiting_for
 
   @property
-  def most_drawn(self) -> np.ndarray:
-    """Rows of each table that were drawn and not thrown away, those that may be under way included; int64 [tables]."""
-    return np.array([table.most_drawn for table in self._tables], np.int64) - self._thrown_away
+  def most_drawn(self) -> npt.NDArray[np.int64]:
+    """Upper bound on the rows drawn from each table and not discarded, including any under way; int64 [tables]."""
+    return np.array([table.most_drawn for table in self._tables], np.int64) - self._discarded
 
   def draw_block(self) -> Block:
-    """The next K batches; waits until the tables hold enough.
+    """Draws the next K batches; waits until the tables hold enough.
 
     Raises:
-      Stopped: told to stop while waiting.
+      Stopped: stopped while waiting.
     """
     while True:
       drawn = np.zeros(len(self._tables), np.int64)
@@ -76,16 +77,16 @@ class StratifiedSampler:
         return self._draw_from_ready(drawn)
       except _TableShrank:
         self._ready[:] = False
-        self._thrown_away += drawn
+        self._discarded += drawn
 
   def close(self) -> None:
-    """Ends a draw that is under way, in whatever thread."""
+    """Interrupts a draw that is under way in any thread."""
     self._closed.set()
     for table in self._tables:
       table.close()
 
-  def _draw_from_ready(self, drawn: np.ndarray) -> Block:
-    """A block from the tables that are ready; counts in `drawn`, int64 [tables], what has been drawn for it."""
+  def _draw_from_ready(self, drawn: npt.NDArray[np.int64]) -> Block:
+    """Draws a block from the ready tables; counts in `drawn`, int64 [tables], the rows drawn for it so far."""
     self._wait_until_ready()
     self._schedule.set_ready(self._ready)
     quotas = self._schedule.next_block(self._batches)
@@ -100,7 +101,7 @@ class StratifiedSampler:
       probabilities.reshape(-1),
       table_sizes.reshape(-1),
     )
-    # Where the rows of the first table go, then those of the second, and so on.
+    # The positions of the first table's rows, then of the second's, and so on.
     places, start = np.argsort(tables, axis=None, kind="stable"), 0
     for index, count in enumerate(quotas.sum(axis=0).tolist()):
       for part in self._draw(index, count):
@@ -112,7 +113,7 @@ class StratifiedSampler:
     return Block(rows, tables, keys, probabilities, table_sizes, quotas, self._schedule.shares)
 
   def _draw(self, index: int, count: int) -> Iterator[Samples]:
-    """`count` rows of a table, in parts."""
+    """Draws `count` rows of a table, in parts."""
     table = self._tables[index]
     self._drawing = (table.name, time.monotonic())
     try:
@@ -129,25 +130,25 @@ class StratifiedSampler:
       self._drawing = None
 
   def _has_shrunk(self, index: int) -> bool:
-    """Whether a table that held its minimum no longer does, because its server came back from an earlier checkpoint."""
+    """Whether a ready table is below its minimum again, because the server was restored from an older checkpoint."""
     try:
       size: int = self._connection.info()[self._names[index]].current_size
-    except ServerLost:  # The process's watchdog decides how long is too long.
+    except ServerLost:  # The process's watchdog decides when the server is lost for good.
       return False
     return size < int(self._min_sizes[index])
 
   def _wait_until_ready(self) -> None:
-    """Notes which tables hold their minimum; waits for the default table's.
+    """Finds the ready tables, which hold their minimum; waits for the default table.
 
     Raises:
-      Stopped: told to stop while waiting.
+      Stopped: stopped while waiting.
     """
     if self._ready.all():
-      return  # A full table evicts as much as it takes in, so it shrinks only with its server; see `_has_shrunk`.
+      return  # A table evicts no more than it takes in, so it only shrinks when its server is restored; see `_has_shrunk`.
     while True:
       try:
         info = self._connection.info()
-      except ServerLost:  # The process's watchdog decides how long is too long.
+      except ServerLost:  # The process's watchdog decides when the server is lost for good.
         self._waiting_for = "waiting for the server"
       else:
         sizes = np.array([info[name].current_size for name in self._names])
@@ -155,7 +156,7 @@ class StratifiedSampler:
         self._waiting_for = (
           f"waiting for workers: table {self._names[0]} has {sizes[0]} of {self._min_sizes[0]} transitions"
         )
-      # Every step is in the default table, so its minimum is the run's; see configs.ReplayConfig.
+      # Every step goes to the default table, so its minimum is that of the run; see `ReplayConfig`.
       if self._ready[0]:
         self._waiting_for = ""
         return
@@ -169,11 +170,11 @@ class _TableShrank(Exception):
 
 def _make_readers(connection: Connection, config: RunConfig, width: int, prefetch: bool) -> list[TableReader]:
   specs = config.replay.all_tables
-  # Without prefetching, and one batch at a time, every draw is of the tables as they are now.
+  # Without prefetching and with one batch per block, every draw is from the tables as they are now.
   if not prefetch and config.learner.updates_per_block == 1:
     return [FreshTable(connection, spec.name) for spec in specs]
   rows = config.learner.batch_size * config.learner.updates_per_block
-  # The second worker keeps the server busy while the first one's samples are taken up; a third gains nothing more.
+  # A second worker keeps the server busy while the first one's samples are read; a third gains nothing more.
   workers = 2 if prefetch else 1
   return [
     StreamedTable(connection, spec.name, width, max(1, round(spec.probability * rows)), workers) for spec in specs

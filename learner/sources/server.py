@@ -2,8 +2,10 @@
 
 import threading
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from configs import RunConfig
 from learner.sources.background import BackgroundDrawing
@@ -18,7 +20,7 @@ from replay_server.contract.manifest import Manifest
 
 
 class ServerSource:
-  """Draws stratified blocks from the server and tells it new priorities."""
+  """Draws stratified blocks from the server and sends it new priorities."""
 
   def __init__(
     self,
@@ -27,13 +29,13 @@ class ServerSource:
     weightings: Mapping[str, Weighting],
     priorities: TablePriorities,
   ):
-    """Composes the source.
+    """Composes the source from its parts.
 
     Args:
       sampler: draws the blocks.
-      drawing: the thread that it draws in.
-      weightings: the factors of the rows' weights, by the name under which a checkpoint keeps their state.
-      priorities: takes TD errors back.
+      drawing: the thread in which it draws.
+      weightings: the factors of the rows' weights, by the names under which a checkpoint keeps their states.
+      priorities: receives the TD errors.
     """
     self._sampler = sampler
     self._drawing = drawing
@@ -50,22 +52,22 @@ class ServerSource:
     """The next K batches; waits until the tables hold enough.
 
     Raises:
-      Stopped: told to stop while waiting.
+      Stopped: stopped while waiting.
       ServerLost: the server does not answer.
     """
     block = self._drawing.next_block()
     self._handed_out += block.quotas.sum(axis=0)
     return block
 
-  def weights(self, block: Block, updates: int) -> np.ndarray:
-    """The product of all factors, float32 [K, batch]; 1 where there is none."""
+  def weights(self, block: Block, updates: int) -> npt.NDArray[np.float32]:
+    """The product of all factors, float32 [K, batch]; 1 where there are none."""
     product = np.ones(block.tables.shape, np.float32)
     for weighting in self._weightings.values():
       product *= weighting.weights(block, updates)
     return product
 
-  def feed_back(self, block: Block, outputs: Mapping[str, np.ndarray]) -> None:
-    """Sends the priorities that follow from `td_error`, float32 [K, batch].
+  def feed_back(self, block: Block, outputs: Mapping[str, npt.NDArray[np.float32]]) -> None:
+    """Sends the priorities that follow from the output `td_error`.
 
     Raises:
       ServerLost: the server does not answer.
@@ -78,13 +80,13 @@ class ServerSource:
     return tuple(self._priorities.largest.tolist())
 
   def describe_wait(self) -> str:
-    """What the drawing waits for, for people; empty where it does not."""
+    """What the sampler is waiting for, in words for people; empty where it is not waiting."""
     return self._sampler.describe_wait()
 
   def drawn_ahead(self) -> dict[str, int]:
-    """Table -> the most rows that were drawn and are not yet in a block handed out.
+    """Table -> upper bound on the rows that were drawn and are not yet in a block handed out.
 
-    Their probabilities are those of when they were drawn. All zero with `prefetch=False` and `updates_per_block=1`.
+    Their probabilities date from when they were drawn. All are 0 with `prefetch=False` and `updates_per_block=1`.
     """
     ahead = self._sampler.most_drawn - self._handed_out
     return dict(zip(self.table_names, ahead.tolist(), strict=True))
@@ -97,14 +99,14 @@ class ServerSource:
     return metrics
 
   def state(self) -> State:
-    """The largest priorities, and the weightings' states."""
-    state: dict[str, np.ndarray] = {"largest_priorities": self._priorities.largest}
+    """The largest priorities and the weightings' states."""
+    state: dict[str, npt.NDArray[Any]] = {"largest_priorities": self._priorities.largest}
     for name, weighting in self._weightings.items():
       state.update({f"{name}/{key}": value for key, value in weighting.state().items()})
     return state
 
   def restore(self, state: State) -> None:
-    """Takes what `state` returned.
+    """Restores what `state` returned.
 
     Raises:
       ServerLost: the server does not answer.
@@ -113,17 +115,17 @@ class ServerSource:
     for name, weighting in self._weightings.items():
       prefix = f"{name}/"
       own = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
-      if own:  # A correction that was switched on when the run was resumed begins with nothing.
+      if own:  # A correction that was only switched on when the run was resumed has no state yet.
         weighting.restore(own)
 
   def close(self) -> None:
-    """Ends the drawing; a draw that is under way is waited for, not for long."""
+    """Ends the drawing; waits a few seconds for a draw that is under way."""
     self._sampler.close()
     self._drawing.close(CLOSE_TIMEOUT_SECONDS)
 
 
 def make_server_source(connection: Connection, manifest: Manifest, stop: threading.Event) -> ServerSource:
-  """The source of a run whose learner samples through the server.
+  """Makes the source of a run whose learner draws from the server.
 
   Args:
     connection: to the server.
@@ -131,7 +133,7 @@ def make_server_source(connection: Connection, manifest: Manifest, stop: threadi
     stop: ends a wait for transitions.
   """
   config, codec = manifest.config, manifest.codec
-  # An inline run has its own order of steps and updates, so a block is drawn when it is due.
+  # An inline run fixes the order of steps and updates, so a block is drawn only when it is due.
   prefetch = config.learner.prefetch and not manifest.inline
   sampler = StratifiedSampler(connection, config, codec.width, prefetch, stop)
   return ServerSource(

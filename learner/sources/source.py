@@ -1,18 +1,19 @@
-"""Where a learner's batches come from, as the learner sees it, and the small parts that a source is composed of."""
+"""The interfaces of a source of batches and of its weightings."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from learner.sources.block import Block
 
-# Named arrays, which lie in the learner's checkpoint.
-State = Mapping[str, np.ndarray]
+# Named arrays, kept in the learner's checkpoint.
+State = Mapping[str, npt.NDArray[Any]]
 
 
 class Source(Protocol):
-  """Gives blocks, weighs their rows, and takes back what was learned from them.
+  """Supplies blocks, weighs their rows, and receives what was learned from them.
 
   The learner's loop is `block = next_block(); weights(block, updates); ...; feed_back(block, outputs)`.
   """
@@ -26,26 +27,26 @@ class Source(Protocol):
     """The next K batches; waits until there are enough rows.
 
     Raises:
-      Stopped: told to stop while waiting.
+      Stopped: stopped while waiting.
       ServerLost: the server does not answer.
     """
     ...
 
-  def weights(self, block: Block, updates: int) -> np.ndarray:
+  def weights(self, block: Block, updates: int) -> npt.NDArray[np.float32]:
     """The weight of each row's loss, float32 [K, batch].
 
     Args:
       block: as drawn.
-      updates: gradient steps before it, for schedules; within the block they stay.
+      updates: gradient steps taken before the block, for schedules.
     """
     ...
 
-  def feed_back(self, block: Block, outputs: Mapping[str, np.ndarray]) -> None:
-    """Takes what an algorithm made of the rows.
+  def feed_back(self, block: Block, outputs: Mapping[str, npt.NDArray[np.float32]]) -> None:
+    """Receives what an algorithm computed for the rows.
 
     Args:
       block: as drawn.
-      outputs: `Algorithm.OUTPUTS`, float32 [K, batch] each.
+      outputs: the columns `Algorithm.OUTPUTS`, float32 [K, batch] each.
 
     Raises:
       ServerLost: the server does not answer.
@@ -58,19 +59,19 @@ class Source(Protocol):
     ...
 
   def describe_wait(self) -> str:
-    """What the source waits for, for people; empty where it does not."""
+    """What the source is waiting for, in words for people; empty where it is not waiting."""
     ...
 
   def metrics(self) -> Mapping[str, float]:
-    """What the learner's heartbeats carry of it."""
+    """The source's metrics in the learner's heartbeats."""
     ...
 
   def state(self) -> State:
-    """What a checkpoint must hold for `restore`."""
+    """What `restore` needs, for the learner's checkpoint."""
     ...
 
   def restore(self, state: State) -> None:
-    """Takes what `state` returned, before the first block.
+    """Restores what `state` returned; called before the first block.
 
     Raises:
       ServerLost: the server does not answer.
@@ -78,14 +79,14 @@ class Source(Protocol):
     ...
 
   def close(self) -> None:
-    """Ends what the source has running; may be called twice."""
+    """Ends everything that the source has running; may be called twice."""
     ...
 
 
 class Weighting(Protocol):
   """One factor of the rows' weights."""
 
-  def weights(self, block: Block, updates: int) -> np.ndarray:
+  def weights(self, block: Block, updates: int) -> npt.NDArray[np.float32]:
     """As `Source.weights`."""
     ...
 

@@ -1,20 +1,21 @@
-"""Rows of one table of the server, as its selector draws them: in portions drawn ahead, or afresh."""
+"""Readers of one table of the server: a stream that draws portions of rows ahead, or a new draw each time."""
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import reverb
 import tensorflow as tf
 
 from replay_server.contract.connection import Connection
 from replay_server.contract.reverb_api import Sampler
 
-# A stream gives up waiting for a sample after this long and is opened anew, so that it notices when it should end.
+# A stream ends when it has waited this long for a sample, and is opened again, so that it notices when it is closed.
 STREAM_TIMEOUT_MS = 2_000
 
 # Packed rows, keys, probabilities and table sizes.
-Samples = tuple[np.ndarray, ...]
+Samples = tuple[npt.NDArray[Any], ...]
 
 
 class TableReader(Protocol):
@@ -24,20 +25,20 @@ class TableReader(Protocol):
 
   @property
   def most_drawn(self) -> int:
-    """Rows drawn since the start, those that may be under way included."""
+    """Upper bound on the rows drawn since the start, including any under way."""
     ...
 
   def draw(self, count: int) -> Samples | None:
-    """From one to `count` rows; None where there was none for a while, or where the reader was closed."""
+    """Draws from one to `count` rows; None if there was none for a while, or if the reader was closed."""
     ...
 
   def close(self) -> None:
-    """Ends a draw that is under way."""
+    """Interrupts a draw that is under way."""
     ...
 
 
 class StreamedTable:
-  """Draws through a Reverb data set, in portions; what a draw leaves of a portion is kept for the next."""
+  """Draws through a Reverb data set, in portions; keeps the unused rows of a portion for the next draw."""
 
   def __init__(self, connection: Connection, name: str, width: int, portion: int, workers: int):
     """Opens nothing yet.
@@ -46,8 +47,8 @@ class StreamedTable:
       connection: to the server.
       name: of the table.
       width: of its rows.
-      portion: rows that the stream gives at once.
-      workers: threads of the stream, each of which draws a portion ahead.
+      portion: rows that the stream returns at once.
+      workers: threads of the stream; each draws one portion ahead.
     """
     self.name = name
     self._portion = portion
@@ -66,12 +67,12 @@ class StreamedTable:
 
   @property
   def most_drawn(self) -> int:
-    """Rows received since the start, and those that the stream may have under way."""
-    # A portion that is being put together comes on top of those that the stream's workers fetch ahead.
+    """Rows received since the start, plus all that the stream may have under way."""
+    # A portion that is being assembled comes on top of those that the stream's workers fetch ahead.
     return self._received + self._portion * (self._workers * (self._iterator is not None) + self._pulling)
 
   def draw(self, count: int) -> Samples | None:
-    """From one to `count` rows; None where there was none for a while."""
+    """Draws from one to `count` rows; None if there was none for a while."""
     if not len(self._kept[0]):
       portion = self._next_portion()
       if portion is None:
@@ -99,13 +100,13 @@ class StreamedTable:
     return _view(sample.data["row"]), _view(info.key), _view(info.probability), _view(info.table_size)
 
   def close(self) -> None:
-    """Ends the stream; a draw that is under way gets nothing more from it."""
+    """Ends the stream; a draw that is under way gets no more rows from it."""
     self._closed = True
     self._iterator = None
 
 
-def _view(tensor: tf.Tensor) -> np.ndarray:
-  """A tensor's values, not copied."""
+def _view(tensor: tf.Tensor) -> npt.NDArray[Any]:
+  """A tensor's values, without a copy."""
   return np.asarray(memoryview(tensor))
 
 
@@ -116,7 +117,7 @@ def _make_dataset(address: str, table: str, width: int, portion: int, workers: i
       table,
       dtypes={"row": tf.float32},
       shapes={"row": tf.TensorShape([width])},
-      # No more under way for a worker than one draw takes: a sample's probability should not be older than it has to be.
+      # A worker fetches no more than one draw takes: a sample's probability should not be older than necessary.
       max_in_flight_samples_per_worker=portion,
       num_workers_per_iterator=workers,
       rate_limiter_timeout_ms=STREAM_TIMEOUT_MS,
@@ -129,7 +130,7 @@ def _make_dataset(address: str, table: str, width: int, portion: int, workers: i
 
 
 class FreshTable:
-  """Opens a stream of its own for each draw, so that no sample is drawn before it is asked for."""
+  """Opens a new stream for each draw, so that no row is drawn before it is asked for."""
 
   def __init__(self, connection: Connection, name: str):
     """Opens nothing yet; the arguments are those of `StreamedTable`."""
@@ -140,8 +141,8 @@ class FreshTable:
     self._closed = False
 
   def draw(self, count: int) -> Samples | None:
-    """`count` rows; None where the reader was closed while it waited for them."""
-    # A data set takes milliseconds to open; the sampler below it does not. It ends after `count` samples.
+    """Draws `count` rows; None if the reader was closed while it waited for them."""
+    # Opening a data set takes milliseconds; opening the sampler below it does not. The sampler ends after `count` rows.
     self._sampler = self._connection.open_sampler(self.name, samples=count, in_flight=count)
     try:
       drawn = [self._sampler.next() for _ in range(count)]
@@ -155,7 +156,7 @@ class FreshTable:
     return rows, np.array(keys, np.uint64), np.array(probabilities, np.float64), np.array(sizes, np.int64)
 
   def close(self) -> None:
-    """Ends a draw that is under way; a stream has no time-out of its own."""
+    """Interrupts a draw that is under way; a stream has no time-out of its own."""
     self._closed = True
     if self._sampler is not None:
       self._sampler.close()

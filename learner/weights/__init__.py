@@ -1,1 +1,1 @@
-"""The factors of a row's weight in the loss: importance weights, and corrections of the bias of event tables."""
+"""The factors of a row's weight in the loss: importance weights, and corrections for the bias of event tables."""

@@ -1,14 +1,16 @@
-"""Corrections of the bias that event tables bring into stochastic worlds (SSET, line 19 of Algorithm 1, and Lemma 2).
+"""Corrections for the bias that event tables cause in stochastic worlds (SSET, line 19 of Algorithm 1, and Lemma 2).
 
-A batch holds more of the outcomes that lead to events than the world does. Each correction weighs the loss of a row; what they
-are worth where outcomes are random, tests/learner/test_corrections.py works out by hand and holds on a real server.
+In batches the outcomes that lead to events are more frequent than in the world. Each correction weighs the rows' losses.
+tests/learner/weights/test_corrections.py works out by hand how well each one does, and checks it on a real server.
 """
 
 import contextlib
 import hashlib
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from configs import RunConfig, ServerLost, UserError
 from learner.sources.block import Block
@@ -21,14 +23,16 @@ MAX_PAIRS = 1_000_000
 _KEY_BYTES = 16
 
 
-def count_weights(in_events: np.ndarray, outside: np.ndarray, event_share: float) -> np.ndarray:
-  """Lemma 2 as written: 1 - eta P(not in B_nu | s, a) in the event tables, 1 / (1 - eta) outside.
+def count_weights(
+  in_events: npt.NDArray[np.bool_], outside: npt.NDArray[np.float64], event_share: float
+) -> npt.NDArray[np.float64]:
+  """Lemma 2 as printed: 1 - eta P(not in B_nu | s, a) in the event tables, 1 / (1 - eta) outside.
 
-  It is no exact correction, which takes the outcome into account; see `balance_weights`.
+  It is not exact: an exact correction depends on the outcome; see `balance_weights`.
 
   Args:
     in_events: bool [...], whether an event table holds the transition.
-    outside: float [...], P(not in B_nu | s, a) of its state and action.
+    outside: float [...], P(not in B_nu | s, a) for the transition's state and action.
     event_share: eta, the event tables' share of a batch.
 
   Returns:
@@ -37,25 +41,29 @@ def count_weights(in_events: np.ndarray, outside: np.ndarray, event_share: float
   return np.where(in_events, 1.0 - event_share * outside, 1.0 / (1.0 - event_share))
 
 
-def priority_sum_weights(in_events: np.ndarray, event_fraction: float, event_share: float) -> np.ndarray:
-  """The paper's form for continuous states: inverse to a priority of 1 + eta in the event tables and 1 - eta outside.
+def priority_sum_weights(
+  in_events: npt.NDArray[np.bool_], event_fraction: float, event_share: float
+) -> npt.NDArray[np.float64]:
+  """The paper's form for continuous states: the inverse of a priority that is 1 + eta in the event tables, 1 - eta outside.
 
   Args:
     in_events: bool [...], whether an event table holds the transition.
-    event_fraction: of the default table's transitions, that an event table holds too.
+    event_fraction: fraction of the default table's transitions that an event table also holds.
     event_share: eta, the event tables' share of a batch.
 
   Returns:
-    float64 [...]; the default table's mean priority over the transition's own.
+    float64 [...]; the default table's mean priority divided by the transition's own.
   """
   mean = event_fraction * (1.0 + event_share) + (1.0 - event_fraction) * (1.0 - event_share)
   return np.where(in_events, mean / (1.0 + event_share), mean / (1.0 - event_share))
 
 
-def balance_weights(holds: np.ndarray, shares: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def balance_weights(
+  holds: npt.NDArray[np.bool_], shares: npt.NDArray[np.float64], sizes: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64]:
   """The exact ratio of uniform replay from the default table to the mixture: (1 / N_0) / sum_i eta_i 1[in table i] / N_i.
 
-  What the default table has evicted has no part in uniform replay: its weight is 0.
+  A transition that the default table has evicted has no part in uniform replay: its weight is 0.
 
   Args:
     holds: bool [..., tables], which tables hold the transition, the default table first.
@@ -70,10 +78,10 @@ def balance_weights(holds: np.ndarray, shares: np.ndarray, sizes: np.ndarray) ->
 
 
 class BiasCorrection:
-  """Weighs the rows of a block; reads for that which steps went to which tables."""
+  """Weighs the rows of a block by what workers report of which steps went to which tables."""
 
   def __init__(self, connection: Connection, config: RunConfig, codec: RowCodec):
-    """Makes the correction that `config` names.
+    """Reads nothing yet.
 
     Args:
       connection: to the server.
@@ -86,19 +94,19 @@ class BiasCorrection:
     self._codec = codec
     self._table_names = [table.name for table in replay.all_tables]
     self._membership = Membership([replay.capacity_of(table) for table in replay.all_tables])
-    # Hash of (state, action) -> how often it was drawn from the default table, and how often then no event table held it.
+    # Hash of (state, action) -> its draws from the default table, and how many of those no event table held at the time.
     self._pairs: dict[bytes, tuple[int, int]] = {}
 
-  def weights(self, block: Block, updates: int) -> np.ndarray:
+  def weights(self, block: Block, updates: int) -> npt.NDArray[np.float32]:
     """Weights of a block's rows, float32 [K, batch]; there is no schedule, so `updates` is not used.
 
     Raises:
-      UserError: `counts` in a world with too many states to count.
+      UserError: `counts`, in a world with too many pairs of state and action.
     """
     del updates
     self._read_histories()
     fields = self._codec.unpack(block.rows)
-    # A row is in the table that it was drawn from, whatever has been heard of it.
+    # A row is in the table that it was drawn from, even if that has not been reported yet.
     tables = self._membership.tables_of(fields["episode"], fields["step"]) | 1 << block.tables
     event_share = 1.0 - block.shares[0]
     in_events = tables > 1
@@ -111,14 +119,14 @@ class BiasCorrection:
     outside = self._count(block, fields, in_events)
     return count_weights(in_events, outside, event_share).astype(np.float32)
 
-  def state(self) -> Mapping[str, np.ndarray]:
-    """What is known of the tables, and what was counted."""
+  def state(self) -> Mapping[str, npt.NDArray[Any]]:
+    """The tables' reported contents, and the counts of pairs."""
     keys = np.frombuffer(b"".join(self._pairs), np.uint8).reshape(-1, _KEY_BYTES)
     counts = np.array(list(self._pairs.values()), np.int64).reshape(-1, 2)
     return {"pairs": keys, "pair_counts": counts, **self._membership.state()}
 
-  def restore(self, state: Mapping[str, np.ndarray]) -> None:
-    """Takes what `state` returned, less what the server has lost since.
+  def restore(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Restores what `state` returned, except steps that the server has lost since.
 
     Raises:
       ServerLost: the server does not answer.
@@ -130,7 +138,7 @@ class BiasCorrection:
     self._pairs = {key.tobytes(): (drawn, outside) for key, (drawn, outside) in pairs}
 
   def _read_histories(self) -> None:
-    # A server that is silent for a moment is asked again at the next block; the process's watchdog decides how long is too long.
+    # If the server does not answer, the next block asks again; the process's watchdog decides when the server is lost.
     with contextlib.suppress(ServerLost):
       while records := self._connection.read_many(layout.HISTORIES, 1_000, "reading histories"):
         for (record,) in records:
@@ -138,13 +146,15 @@ class BiasCorrection:
         if len(records) < 1_000:
           return
 
-  def _sizes(self, block: Block) -> np.ndarray:
+  def _sizes(self, block: Block) -> npt.NDArray[np.int64]:
     sizes = self._membership.sizes
     np.maximum.at(sizes, block.tables, block.table_sizes)
     return sizes
 
-  def _count(self, block: Block, fields: dict[str, np.ndarray], in_events: np.ndarray) -> np.ndarray:
-    """P(not in B_nu | s, a) of every row, from how often its pair was drawn from the default table, this block included."""
+  def _count(
+    self, block: Block, fields: dict[str, npt.NDArray[Any]], in_events: npt.NDArray[np.bool_]
+  ) -> npt.NDArray[np.float64]:
+    """P(not in B_nu | s, a) of every row, from its pair's draws from the default table, those of this block included."""
     batch_shape = block.tables.shape
     pairs = np.concatenate(
       [
@@ -153,7 +163,7 @@ class BiasCorrection:
       ],
       axis=1,
     )
-    # A hash, as an observation can be a picture.
+    # Hashes, as an observation can be an image.
     keys = [hashlib.blake2b(pair.tobytes(), digest_size=_KEY_BYTES).digest() for pair in pairs]
     for key, table, member in zip(keys, block.tables.ravel().tolist(), in_events.ravel().tolist(), strict=True):
       if table == 0:
@@ -164,6 +174,6 @@ class BiasCorrection:
         f"learner.bias_correction is 'counts', and this world has more than {MAX_PAIRS} pairs of state and action: use "
         "'balance' or 'priority_sum'."
       )
-    # A pair that only event tables have shown so far was always in them.
+    # A pair that was only drawn from event tables so far counts as always held by one.
     found = [self._pairs.get(key, (0, 0)) for key in keys]
     return np.array([out / max(1, drawn) for drawn, out in found]).reshape(batch_shape)

@@ -1,24 +1,29 @@
 """Importance weights of tables that draw by priority (PER)."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from configs import ReplayConfig
 from learner.sources.block import Block
 
 
 def importance_weights(
-  probabilities: np.ndarray, table_sizes: np.ndarray, prioritized: np.ndarray, exponent: float
-) -> np.ndarray:
-  """Weights against the bias of draws by priority: (N_i P_i)^-beta, over the batch's largest; beta = 1 undoes it wholly.
+  probabilities: npt.NDArray[np.float64],
+  table_sizes: npt.NDArray[np.int64],
+  prioritized: npt.NDArray[np.bool_],
+  exponent: float,
+) -> npt.NDArray[np.float32]:
+  """Weights that correct the bias of draws by priority: (N_i P_i)^-beta, divided by the batch's largest.
 
-  Section 3.4 of Schaul et al., 2016, for each table by itself.
+  Section 3.4 of Schaul et al., 2016, for each table separately. With beta = 1 the correction is complete.
 
   Args:
     probabilities: float64 [K, batch], P_i of each row within its table.
     table_sizes: int64 [K, batch], N_i.
-    prioritized: bool [K, batch], whether the row's table draws by priority; where not the weight before division is 1.
+    prioritized: bool [K, batch], whether the row's table draws by priority; where not, the weight before the division is 1.
     exponent: beta.
 
   Returns:
@@ -27,26 +32,27 @@ def importance_weights(
   if not prioritized.any():
     return np.ones(probabilities.shape, np.float32)
   weights = np.where(prioritized, probabilities * table_sizes, 1.0) ** -exponent
-  return (weights / weights.max(axis=1, keepdims=True)).astype(np.float32)
+  scaled: npt.NDArray[np.float64] = weights / weights.max(axis=1, keepdims=True)
+  return scaled.astype(np.float32)
 
 
 class ImportanceWeights:
-  """Importance weights with the run's schedule of beta."""
+  """Importance weights, with the run's schedule of beta."""
 
   def __init__(self, replay: ReplayConfig):
-    """Takes the tables' selectors and the schedule."""
+    """Takes the tables' selectors and the schedule of beta."""
     self._schedule = replay.priority
     self._prioritized = np.array([table.selector == "prioritized" for table in replay.all_tables])
 
-  def weights(self, block: Block, updates: int) -> np.ndarray:
-    """Weights of a block's rows, float32 [K, batch], with beta as it is after `updates` gradient steps."""
+  def weights(self, block: Block, updates: int) -> npt.NDArray[np.float32]:
+    """Weights of a block's rows, float32 [K, batch], with beta as of `updates` gradient steps."""
     exponent = self._schedule.importance_exponent_at(updates)
     return importance_weights(block.probabilities, block.table_sizes, self._prioritized[block.tables], exponent)
 
-  def state(self) -> Mapping[str, np.ndarray]:
-    """Nothing: the weights follow from the block and the number of updates."""
+  def state(self) -> Mapping[str, npt.NDArray[Any]]:
+    """Empty: the weights depend on the block and the number of updates alone."""
     return {}
 
-  def restore(self, state: Mapping[str, np.ndarray]) -> None:
-    """Takes nothing."""
+  def restore(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Restores nothing."""
     del state

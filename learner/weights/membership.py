@@ -1,31 +1,33 @@
-"""Which tables hold a step: the learner's picture of the server's tables, made from what the actors say they sent.
+"""Which tables hold a step: the learner's own account of the server's tables, from the workers' reports.
 
-A drawn row shows only the table it was drawn from: rows are written before later events decide where they go. So actors say,
-in the table `histories`, which steps of which episode they put into which table, and the learner keeps the first-in-first-out
-order of every table for itself. Where several actors write at once the server may have interleaved them otherwise, so that a step
-near the end of a table can be wrong; and what was sent a moment ago may not be known yet.
+A drawn row only shows the table it was drawn from: it was written before later events put its step into further tables. So
+workers report, in the table `histories`, which steps of which episode they put into which table, and the learner keeps the
+first-in-first-out order of every table. Where several workers write at once, the server may interleave their steps in another
+order, so that a step near the end of a table can be wrong; and the latest reports may not have arrived yet.
 """
 
 import collections
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 _STEP_BITS = 32
 
 
 class Membership:
-  """Table contents as sets of steps, evicted first in first out.
+  """Table contents as sets of steps, evicted first in, first out.
 
   Attributes:
-    events_in_default: steps in the default table that an event table holds too.
+    events_in_default: number of steps in the default table that an event table also holds.
   """
 
   def __init__(self, capacities: Sequence[int]):
-    """Makes it for empty tables.
+    """Starts with empty tables.
 
     Args:
-      capacities: of the tables, in layout order, the default table's first.
+      capacities: of the tables, in layout order (the default table's first).
     """
     self._capacities = capacities
     self._order: list[collections.deque[int]] = [collections.deque() for _ in capacities]
@@ -34,14 +36,14 @@ class Membership:
     self.events_in_default = 0
 
   @property
-  def sizes(self) -> np.ndarray:
+  def sizes(self) -> npt.NDArray[np.int64]:
     """Steps in each table, int64 [tables]."""
     return np.array([len(order) for order in self._order])
 
   def add(self, table: int, episode: int, first: int, last: int) -> None:
-    """Notes that steps `first` to `last`, both included, went to a table; evicts what it can no longer hold.
+    """Records that steps `first` to `last`, both included, were put into a table; evicts the oldest beyond its capacity.
 
-    Steps that are known to be there stay where they are: a server that came back from a checkpoint tells what it told before.
+    Steps already in the table keep their place: a server that was restored from a checkpoint repeats reports.
     """
     order, bit = self._order[table], 1 << table
     for step in range(first, last + 1):
@@ -64,22 +66,22 @@ class Membership:
     else:
       del self._tables[key]
 
-  def tables_of(self, episodes: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """Bit masks of the tables that hold some steps.
+  def tables_of(self, episodes: npt.NDArray[np.int64], steps: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    """Bit masks of the tables that hold each step.
 
     Args:
       episodes: int64 [...].
       steps: int32 [...].
 
     Returns:
-      int64 [...]; bit i is table i; 0 for a step that is not known.
+      int64 [...]; bit i stands for table i; 0 for an unknown step.
     """
     pairs = zip(episodes.ravel().tolist(), steps.ravel().tolist(), strict=True)
     found = [self._tables.get(episode << _STEP_BITS | step, 0) for episode, step in pairs]
     return np.array(found, np.int64).reshape(episodes.shape)
 
-  def state(self) -> dict[str, np.ndarray]:
-    """What `restore` takes: `added`, int64 [tables], and `table_<i>`, int64 [steps, 2], each table's (episode, step) in order."""
+  def state(self) -> dict[str, npt.NDArray[np.int64]]:
+    """What `restore` takes: `added`, int64 [tables], and `table_<i>`, int64 [steps, 2], the table's (episode, step) in order."""
     mask = (1 << _STEP_BITS) - 1
     tables = {
       f"table_{index}": np.array([(key >> _STEP_BITS, key & mask) for key in order], np.int64).reshape(-1, 2)
@@ -87,13 +89,13 @@ class Membership:
     }
     return {"added": np.array(self._added), **tables}
 
-  def restore(self, state: Mapping[str, np.ndarray], inserted: Sequence[int]) -> None:
-    """Takes what `state` returned, into tables that are empty yet.
+  def restore(self, state: Mapping[str, npt.NDArray[Any]], inserted: Sequence[int]) -> None:
+    """Restores what `state` returned; the tables must still be empty.
 
     Args:
       state: of an earlier membership.
-      inserted: steps that the server has ever put into each table. Where these are fewer than were noted, the server has come
-        back from a checkpoint of before and lost the newest ones, which are left out.
+      inserted: number of steps ever inserted into each table of the server. Where it is below the number recorded, the server
+        was restored from an older checkpoint and has lost the newest steps, which are left out.
     """
     for table in range(len(self._order)):
       for episode, step in state[f"table_{table}"].tolist():
@@ -105,5 +107,5 @@ class Membership:
 
 
 def _is_shared(tables: int) -> bool:
-  """Whether the default table and an event table are both in a mask."""
+  """Whether a mask has both the default table and an event table."""
   return bool(tables & 1 and tables >> 1)

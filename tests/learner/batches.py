@@ -11,7 +11,7 @@ from replay_server.contract.layout import make_row_codec
 
 
 def pack(spec: Any, **columns: Any) -> np.ndarray:
-  """Rows of these columns, float32 [rows, width]; what is not given is 0."""
+  """Rows of these columns, float32 [rows, width]; other columns are 0."""
   codec = make_row_codec(spec)
   packer = codec.packer()
   count = len(columns["action"])
@@ -52,14 +52,14 @@ def update(
   tables: np.ndarray | None = None,
   cagrad: float | None = None,
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-  """One update for each of rows [K, batch, width]; by default of weight 1 and from the default table.
+  """One update for each batch of rows [K, batch, width]; by default with weights 1 and from the default table.
 
   Returns:
     (metric -> [K], td_errors [K, batch]).
   """
   shape = rows.shape[:2]
   controls = updates.controls(0)
-  if cagrad is not None:  # A rule other than CAGrad has none of it.
+  if cagrad is not None:  # Rules other than CAGrad have no such control.
     controls = {name: tf.constant(cagrad, tf.float32) for name in controls}
   metrics, outputs = updates.update_block(
     tf.constant(rows),

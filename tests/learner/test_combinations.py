@@ -1,4 +1,4 @@
-"""Everything that can be chosen for a learner goes with everything else, but for what is refused: every pair is tried once."""
+"""All options of a learner work together, except pairs that are refused: every other pair is tried at least once."""
 
 import itertools
 from collections.abc import Mapping
@@ -41,13 +41,13 @@ AXES: Mapping[str, tuple[Any, ...]] = {
   "prefetch": (False, True),
 }
 REFUSED = {
-  # Counting needs discrete actions, and draws of the default table that are not by priority.
+  # Counting needs discrete actions and a default table that does not draw by priority.
   *((("algorithm", name), ("bias_correction", "counts")) for name in ("sac", "qr_sac", "td3")),
   (("bias_correction", "counts"), ("default_selector", "prioritized")),
-  # Parts of networks that the algorithm does not have.
+  # Parts of networks that the algorithm lacks.
   *((("algorithm", name), ("dueling", True)) for name in ("sac", "qr_sac", "td3")),
   *((("algorithm", name), ("dropout", True)) for name in ("ddqn", "td3")),
-  # Only a policy has dropout, and only double DQN two streams; so neither goes with the other, nor with counting.
+  # Only SAC's policies have dropout, and only double DQN has two streams and can count; so dropout excludes both.
   (("dueling", True), ("dropout", True)),
   (("bias_correction", "counts"), ("dropout", True)),
   (("cagrad", True), ("mixed_precision", True)),
@@ -110,7 +110,7 @@ def _pairs(choices: tuple[Choice, ...]) -> set[tuple[Choice, Choice]]:
 
 
 def _covering() -> list[dict[str, Any]]:
-  """Combinations that build, and among them every pair that any of these has; each the best of some hundred, found greedily."""
+  """Valid combinations that cover every valid pair. Found greedily: each is the best of some hundred random ones."""
   rng = np.random.default_rng(0)
   left = _pairs_that_build()
   rows: list[dict[str, Any]] = []
@@ -129,7 +129,7 @@ def _covering() -> list[dict[str, Any]]:
 
 
 def _pairs_that_build() -> set[tuple[Choice, Choice]]:
-  """Of the whole product only what can be refused is tried in full; the rest goes with everything."""
+  """All valid pairs. Only options that can be refused are tried in all combinations; the others go with everything."""
   refusing = ("algorithm", "bias_correction", "default_selector", "dueling", "dropout", "cagrad", "mixed_precision")
   found: set[tuple[Choice, Choice]] = set()
   for values in itertools.product(*(AXES[name] for name in refusing)):
@@ -142,7 +142,7 @@ def _pairs_that_build() -> set[tuple[Choice, Choice]]:
   return found
 
 
-def test_just_these_pairs_are_refused() -> None:
+def test_exactly_these_pairs_are_refused() -> None:
   every = {
     pair
     for names in itertools.combinations(AXES, 2)
@@ -152,7 +152,7 @@ def test_just_these_pairs_are_refused() -> None:
 
 
 @pytest.mark.parametrize("chosen", [pytest.param(row, id=str(index)) for index, row in enumerate(_covering())])
-def test_a_learner_of_every_pair_learns_and_comes_back(serve, tmp_path, chosen: dict[str, Any]) -> None:
+def test_a_learner_with_every_pair_learns_and_can_be_resumed(serve, tmp_path, chosen: dict[str, Any]) -> None:
   continuous = chosen["algorithm"] != "ddqn"
   filled = serve(_config(chosen), spec=CONTINUOUS_SPEC if continuous else SPEC)
   action = {"action": np.array([0.5, -0.5], np.float32)} if continuous else {}

@@ -1,4 +1,4 @@
-"""A further algorithm, gradient rule and source: all that knows of them are two registries and the config's union."""
+"""A further algorithm, gradient rule and source: only two registries and the config's union know of them."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -33,10 +33,10 @@ FIELDS = {"batch_size": 4, "updates_per_block": 2, "prefetch": False}
 
 @dataclasses.dataclass(frozen=True)
 class ToyConfig(AlgorithmConfig):
-  """Q-learning whose rows know the probability of their action.
+  """Q-learning whose rows hold the probability of their action.
 
   Attributes:
-    decay: of its control, a step.
+    decay: factor of its control per gradient step.
   """
 
   NAME = "toy"
@@ -83,7 +83,7 @@ class Toy(Algorithm):
 
 
 class WorstRow(GradientRule):
-  """A step against the gradient of the row with the largest loss, times a control that is 1 and later 2."""
+  """Steps down the gradient of the row with the largest loss, times a control that is 1 and later 2."""
 
   @classmethod
   def is_asked_for(cls, config: LearnerConfig) -> bool:
@@ -100,10 +100,10 @@ class WorstRow(GradientRule):
     penalty: Callable[[], tf.Tensor] | None = None,
   ) -> Loss:
     with tf.GradientTape() as tape:
-      made = loss(None)
-      objective = batch.controls["worst"] * tf.reduce_max(made.rows)
+      result = loss(None)
+      objective = batch.controls["worst"] * tf.reduce_max(result.rows)
     optimizer.apply(tape.gradient(objective, optimizer.parameters))
-    return made
+    return result
 
 
 @pytest.fixture(autouse=True)
@@ -117,7 +117,7 @@ def _config(make_config: Any) -> RunConfig:
   return override(make_config([TableSpec("default", 1.0, min_size=4)], **FIELDS), {"learner.algorithm": "toy"})
 
 
-def test_its_config_is_a_config_like_any_other(make_config) -> None:
+def test_its_config_is_like_any_other_config(make_config) -> None:
   config = override(_config(make_config), {"learner.algorithm.decay": "0.25"})
   assert config.learner.algorithm == ToyConfig(0.25)
   assert to_dict(config)["learner"]["algorithm"] == {"name": "toy", "decay": 0.25}
@@ -188,7 +188,7 @@ class ArraySource:
 
 
 def _rows(codec: RowCodec) -> np.ndarray:
-  """Rows of which only the extra field, the reward and the observation are not 0, float32 [8, width]."""
+  """Rows in which only the extra field, the reward and the observation are not 0, float32 [8, width]."""
   zeros = {field.name: np.zeros(field.shape, field.dtype) for field in codec.fields}
   given = [{"observation": np.array([row, 1], np.float32), "reward": 0.5, "probability": 0.25} for row in range(8)]
   packer = codec.packer()

@@ -1,4 +1,4 @@
-"""The learner on a real server: counters, policies, checkpoints, and a loss that is no longer finite."""
+"""The learner on a real server: counters, policies, checkpoints, and losses that are no longer finite."""
 
 import dataclasses
 import json
@@ -21,6 +21,7 @@ from learner.learner import Learner, make_learner
 from learner.optimizer import Optimizer
 from replay_server.contract.policy import PolicySource, load_snapshot, save_snapshot
 from tests.learner.conftest import SPEC
+from tests.serving import wait_for
 
 CONTINUOUS_SPEC = SPEC._replace(actions=specs.BoundedArray((2,), np.float32, -1.0, 1.0, "action"))
 TABLES = (TableSpec("default", 0.5, min_size=4), TableSpec("done", 0.5, capacity=50))
@@ -77,7 +78,7 @@ def _latest(folder: pathlib.Path) -> str:
 
 
 class _Killed(BaseException):
-  """Ends a learner as a signal would."""
+  """Ends a learner like a signal."""
 
 
 def _kill(*arguments: Any, **options: Any) -> None:
@@ -94,7 +95,7 @@ _KILLS = {
 
 
 def _break(learner: Learner) -> None:
-  """Leaves weights behind as an update that overflowed does."""
+  """Makes weights NaN, as an update that overflows does."""
   variable = learner.parts.updates.algorithm.policy.trainable_variables[0]
   variable.assign(variable * np.nan)
 
@@ -103,7 +104,7 @@ def test_an_update_has_the_importance_weights_and_the_coefficient_of_its_gradien
   make_config, serve, learn, monkeypatch
 ) -> None:
   tables = (TableSpec("default", 0.5, min_size=4, selector="prioritized"), TABLES[1])
-  # Both schedules take four gradient steps, two blocks.
+  # Both schedules take four gradient steps, which are two blocks.
   priority = PriorityConfig(importance_exponent=0.2, final_importance_exponent=1.0, importance_updates=4)
   cagrad = CagradConfig(0.8, final_coefficient=0.0, updates=4)
   filled = serve(make_config(tables, {"priority": priority}, cagrad=cagrad, **FIELDS))
@@ -131,7 +132,7 @@ def test_an_update_has_the_importance_weights_and_the_coefficient_of_its_gradien
   for block, found, beta in zip(blocks, weights, (0.2, 0.6, 1.0), strict=True):
     raw = np.where(block.tables == 0, (block.table_sizes * block.probabilities) ** -beta, 1.0)
     np.testing.assert_allclose(found, raw / raw.max(axis=1, keepdims=True), rtol=1e-5)
-  # New priorities made draws unequal, so that it is not all ones that are compared.
+  # New priorities made the draws unequal, so the weights compared are not all 1.
   assert np.ptp(weights[-1]) > 1e-5
 
 
@@ -151,7 +152,7 @@ def test_steps_are_counted_and_policies_published_at_their_period(filled, learn)
   assert set(metrics) == {"loss", "mean_q", "mean_abs_td_error", "drawn_ahead", "gradient_steps", "policy_version"}
 
 
-def test_what_is_published_is_the_online_network_and_steps_change_it(filled, learn) -> None:
+def test_the_published_policy_is_the_online_network_and_steps_change_it(filled, learn) -> None:
   learner = learn(filled)
   before = _published(filled).weights
   np.testing.assert_array_equal(before, learner.get_variables([])[0])
@@ -177,7 +178,7 @@ def test_a_checkpoint_holds_networks_optimiser_and_counters(filled, learn) -> No
     learner.step()
   learner.close()
   saved = _checkpointed(learner)
-  # Its steps, and two moments of each weight and each bias.
+  # The counter of steps, and two moments for each weight and each bias.
   assert len(saved["optimizers"]) == 1 + 2 * 4
   assert [array for array in saved["optimizers"] if array.shape == ()] == [8]
   restored = learn(filled, seed=1)
@@ -218,7 +219,7 @@ def test_the_policy_file_beside_a_checkpoint_is_the_network_with_its_config_and_
   np.testing.assert_array_equal(snapshot.weights, learner.get_variables([])[0])
 
 
-def test_a_learner_without_a_checkpoint_goes_on_after_the_published_version(filled, learn) -> None:
+def test_a_learner_without_a_checkpoint_continues_after_the_published_version(filled, learn) -> None:
   first = learn(filled, "one")
   for _ in range(6):
     first.step()
@@ -227,7 +228,7 @@ def test_a_learner_without_a_checkpoint_goes_on_after_the_published_version(fill
   assert (second.gradient_steps, second.policy_version, _published(filled).version) == (0, 4, 4)
 
 
-def test_a_learner_with_an_older_checkpoint_goes_on_after_the_published_version(filled, learn) -> None:
+def test_a_learner_with_an_older_checkpoint_continues_after_the_published_version(filled, learn) -> None:
   first = learn(filled)
   first.step()
   first.save()
@@ -241,9 +242,7 @@ def test_a_learner_with_an_older_checkpoint_goes_on_after_the_published_version(
   assert (snapshot.version, snapshot.learner_steps) == (4, 2)
 
 
-def test_a_server_that_lost_its_tables_is_told_versions_after_the_checkpoints(
-  filled, learn, make_config, serve
-) -> None:
+def test_a_server_that_lost_its_tables_gets_versions_after_the_checkpoints(filled, learn, make_config, serve) -> None:
   first = learn(filled)
   first.run(6)
   assert first.policy_version == 3
@@ -258,7 +257,9 @@ def test_another_runs_checkpoint_is_refused_and_left_as_it_was(
   learn(filled).run(2)
   before = _files(tmp_path / "checkpoints")
   other = serve(make_config(TABLES, **FIELDS), run_id="other")
-  with pytest.raises(UserError, match=r"belongs to run, and the server holds run other: use .* Nothing was changed\."):
+  with pytest.raises(
+    UserError, match=r"belongs to run run, and the server holds run other: use .* Nothing was changed\."
+  ):
     learn(other)
   assert _files(tmp_path / "checkpoints") == before
   assert _published(other) is None
@@ -295,7 +296,7 @@ def test_a_checkpoint_of_other_networks_is_refused(filled, learn, tmp_path: path
 
 
 @pytest.mark.parametrize("moment", ["networks", "source", "policy", "counters", "rename"])
-def test_a_learner_that_is_killed_while_it_writes_leaves_the_checkpoint_before_whole(
+def test_a_learner_that_is_killed_while_it_writes_leaves_the_previous_checkpoint_intact(
   filled, learn, monkeypatch, tmp_path: pathlib.Path, moment: str
 ) -> None:
   learner = learn(filled)
@@ -305,7 +306,7 @@ def test_a_learner_that_is_killed_while_it_writes_leaves_the_checkpoint_before_w
   learner.step()
   with monkeypatch.context() as patch:
     patch.setattr(*_KILLS[moment])
-    patch.setattr(shutil, "rmtree", lambda *arguments, **options: None)  # A process that is killed tidies nothing up.
+    patch.setattr(shutil, "rmtree", lambda *arguments, **options: None)  # A killed process cleans nothing up.
     with pytest.raises(_Killed):
       learner.save()
   learner.parts.checkpoints.close()
@@ -315,14 +316,14 @@ def test_a_learner_that_is_killed_while_it_writes_leaves_the_checkpoint_before_w
     for ours, theirs in zip(arrays, good[part], strict=True):
       np.testing.assert_array_equal(ours, theirs, err_msg=part)
   restored.save()
-  # What was cut off is gone, and the one before stays.
+  # The incomplete checkpoint is gone, and the previous one stays.
   assert sorted(path.name for path in (tmp_path / "checkpoints" / "learner").iterdir()) == [name, "checkpoint_2"]
 
 
 @pytest.mark.parametrize(
   "error", [OSError(28, "No space left"), tf.errors.ResourceExhaustedError(None, None, "No space left")]
 )
-def test_a_checkpoint_that_cannot_be_written_is_told_and_tried_again(
+def test_a_checkpoint_that_cannot_be_written_is_reported_and_tried_again(
   make_config, serve, learn, monkeypatch, capsys, tmp_path: pathlib.Path, error: Exception
 ) -> None:
   filled = serve(make_config(TABLES, checkpoint_period_seconds=1e-6, **FIELDS))
@@ -337,7 +338,7 @@ def test_a_checkpoint_that_cannot_be_written_is_told_and_tried_again(
 
   monkeypatch.setattr(checkpoint_module, "save_snapshot", full_once)
   learner.run(2)
-  assert capsys.readouterr().out.count("No space left): it learns on and tries again in 1e-06 s") == 1
+  assert capsys.readouterr().out.count("No space left): learning continues, and the next try is in 1e-06 s") == 1
   assert (tmp_path / "checkpoints" / "policy" / "latest.npz").is_file()
   assert learn(filled).gradient_steps == learner.gradient_steps == 4
 
@@ -361,13 +362,13 @@ def test_a_loss_that_is_not_finite_names_the_tables_and_leaves_the_last_checkpoi
   learner.save()
   good, before = _checkpointed(learner), _files(tmp_path / "checkpoints")
   version = _published(filled).version
-  # Finite themselves, but not their squares. They are 20 of 25 rows, so a block soon has one.
+  # These rewards are finite, but their squares are not. They are in 20 of 25 rows, so a block soon has one.
   filled.fill("done", range(20), reward=3e38)
   sentence = r"The loss is not finite after \d+ gradient steps \(rows of the block: 4 of default, 4 of done\)"
   with pytest.raises(UserError, match=sentence):
     learner.run()
   assert not np.isfinite(learner.get_variables([])[0]).all()
-  # As launch/inline.py does when anything ends its run.
+  # As launch/inline.py does, whatever ends its run.
   learner.close()
   assert _files(tmp_path / "checkpoints") == before
   assert _published(filled).version == version
@@ -379,7 +380,9 @@ def test_a_loss_that_is_not_finite_names_the_tables_and_leaves_the_last_checkpoi
 
 
 @pytest.mark.parametrize("algorithm", ["sac", "qr_sac", "td3"])
-def test_so_does_a_loss_of_critics(make_config, serve, learn, tmp_path: pathlib.Path, algorithm: str) -> None:
+def test_a_critics_loss_that_is_not_finite_does_so_too(
+  make_config, serve, learn, tmp_path: pathlib.Path, algorithm: str
+) -> None:
   filled = serve(make_config(TABLES, algorithm=ALGORITHMS[algorithm](), **FIELDS), spec=CONTINUOUS_SPEC)
   filled.fill("default", range(10), action=np.array([0.5, -0.5], np.float32))
   filled.fill("done", range(5), action=np.array([0.5, -0.5], np.float32))
@@ -403,7 +406,7 @@ def test_critics_that_are_not_finite_are_not_saved(make_config, serve, learn, tm
   learner = learn(filled)
   learner.save()
   before = _files(tmp_path / "checkpoints")
-  # The policy is still a good one: it has not yet learned from them.
+  # The policy is still finite: it has not learned from these critics yet.
   variable = learner.parts.updates.algorithm.critics.variables[0]
   variable.assign(variable * np.inf)
   with pytest.raises(UserError, match="The networks are not finite after 0 gradient steps"):
@@ -437,19 +440,25 @@ def test_a_run_that_is_stopped_while_it_waits_writes_its_checkpoint(make_config,
 
 def test_a_run_whose_server_is_lost_writes_its_checkpoint(make_config, serve, learn, tmp_path: pathlib.Path) -> None:
   filled = serve(make_config(TABLES, **FIELDS))
-  filled.fill("default", range(10))  # The other table is empty, so that each draw asks for its size.
+  filled.fill("default", range(10))  # The other table is empty, so every draw asks for its size.
   learner = learn(filled)
   learner.step()
   filled.server.stop()
-  # The process's watchdog, not the learner, decides that the server is lost for good.
-  watchdog = threading.Timer(1.0, filled.stop.set)
+
+  def watch() -> None:  # The process's watchdog, not the learner, decides that the server is lost for good.
+    try:
+      wait_for(lambda: learner.state.startswith("waiting for"), 60)
+    finally:
+      filled.stop.set()
+
+  watchdog = threading.Thread(target=watch)
   watchdog.start()
   learner.run()
   watchdog.join()
   assert _latest(tmp_path) == "checkpoint_1"
 
 
-def test_what_it_waits_for_is_said(make_config, serve, learn) -> None:
+def test_its_state_says_what_it_is_doing(make_config, serve, learn) -> None:
   filled = serve(make_config(TABLES, **FIELDS))
   learner = learn(filled)
   assert learner.state == "starting"

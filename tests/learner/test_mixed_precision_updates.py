@@ -1,4 +1,4 @@
-"""Mixed precision: the loss scale, Adam with it, and algorithms in float16."""
+"""Mixed precision: the loss scale, Adam with a scaled loss, and algorithms in float16."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_adam_takes_no_step_where_a_gradient_overflowed() -> None:
   np.testing.assert_array_equal(variable, [1.0, 2.0])
   assert float(adam.loss_scale) == 2**14
   adam.apply([adam.loss_scale * tf.constant([3.0, -4.0])])
-  # The step left out counts, so this is the second: .1 m / (1 - .9^2) over the root of .001 v / (1 - .999^2).
+  # The skipped step counts, so this is the second: .1 m / (1 - .9^2) over the root of .001 v / (1 - .999^2).
   length = 0.1 * (0.1 / 0.19) / np.sqrt(0.001 / 0.001999)
   np.testing.assert_allclose(variable, [1.0 - length, 2.0 + length], rtol=1e-5)
   assert float(adam.loss_scale) == 2**14
@@ -65,7 +65,7 @@ def test_updates_in_mixed_precision_are_near_those_in_float32(name: str) -> None
   for _ in range(4):
     rows = random_rows(rng, batch=8)
     (ours, our_errors), (theirs, their_errors) = (update(updates, rows[None]) for updates in (mixed, plain))
-    # float16 has eleven bits.
+    # float16 has a significand of eleven bits.
     np.testing.assert_allclose(our_errors, their_errors, rtol=2e-2, atol=2e-2)
     for metric, value in theirs.items():
       np.testing.assert_allclose(ours[metric], value, rtol=2e-2, atol=2e-2)
@@ -76,11 +76,11 @@ def test_updates_in_mixed_precision_are_near_those_in_float32(name: str) -> None
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_overflows_in_float16_changes_no_weights(name: str) -> None:
+def test_an_overflow_in_float16_changes_no_weights(name: str) -> None:
   updates = make(make_run(name, mixed_precision=True))
   before = flatten_weights(part(updates, "critics"))
   rows = random_rows(np.random.default_rng(0))
-  # The targets' gradient is scaled by 2^15, and float16 ends at 65,504.
+  # Gradients are scaled by 2^15, and float16 ends at 65,504.
   weights = np.full((1, len(rows)), 100.0)
   update(updates, rows[None], weights)
   np.testing.assert_array_equal(flatten_weights(part(updates, "critics")), before)

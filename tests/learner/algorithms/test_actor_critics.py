@@ -40,7 +40,7 @@ Weights = list[np.ndarray]
 
 
 def make_run(algorithm: str | AlgorithmConfig, hidden: tuple[int, ...] = (HIDDEN,), **learner: Any) -> RunConfig:
-  """Of an algorithm, or of one's defaults."""
+  """A run of an algorithm; a name stands for its defaults."""
   if isinstance(algorithm, str):
     algorithm = ALGORITHMS[algorithm]()
   parts = {"learning_rate": 0.01, "discount": 0.9, "target_update_rate": 0.2, **learner}
@@ -57,7 +57,7 @@ def make(run: RunConfig, seed: int = 3) -> Updates:
 
 
 def shift(updates: Updates, *names: str) -> None:
-  """Makes targets other networks than the online ones, as they are in mid-run."""
+  """Makes target networks differ from the online ones, as they do in the middle of a run."""
   for name in names:
     for index, variable in enumerate(part(updates, name).variables):
       wave = tf.cos(tf.range(tf.size(variable), dtype=tf.float32) + index)
@@ -81,7 +81,8 @@ def arrays(module: Any) -> Weights:
 
 def mlp(weights: Weights, inputs: np.ndarray) -> np.ndarray:
   b0, w0, b1, w1 = weights
-  return np.maximum(inputs @ w0 + b0, 0) @ w1 + b1
+  outputs: np.ndarray = np.maximum(inputs @ w0 + b0, 0) @ w1 + b1
+  return outputs
 
 
 def critics(weights: Weights, observations: np.ndarray, actions: np.ndarray) -> np.ndarray:
@@ -90,8 +91,8 @@ def critics(weights: Weights, observations: np.ndarray, actions: np.ndarray) -> 
   return np.stack([np.maximum(inputs @ w0[n] + b0[n], 0) @ w1[n] + b1[n] for n in range(2)])
 
 
-def drawn(weights: Weights, observations: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-  """Actions of the squashed Gaussian and their log-densities."""
+def sample_actions(weights: Weights, observations: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+  """Actions sampled from the squashed Gaussian, and their log-densities."""
   mean, log_std = np.split(mlp(weights, observations), 2, axis=1)
   before = mean + np.exp(log_std) * noise
   normal = -0.5 * noise**2 - log_std - 0.5 * np.log(2 * np.pi)
@@ -115,7 +116,7 @@ def slopes(loss: Callable[[Weights], float], weights: Weights) -> Weights:
 
 
 class Adam:
-  """Kingma & Ba, Algorithm 1, with the gradient cut to a length."""
+  """Kingma & Ba, Algorithm 1, with the gradient clipped to a norm."""
 
   def __init__(self, weights: Weights, rate: float, norm: float | None):
     self._rate = rate
@@ -136,7 +137,7 @@ class Adam:
 
 
 class Oracle:
-  """The algorithms in plain numpy, float64, with gradients by differences; one hidden layer."""
+  """The algorithms in plain numpy, float64, with gradients by differences, for one hidden layer."""
 
   def __init__(self, updates: Updates, run: RunConfig, seed: int):
     self.policy, self.critics = arrays(part(updates, "policy")), arrays(part(updates, "critics"))
@@ -164,7 +165,7 @@ class Oracle:
     return noise
 
   def _critics_step(self, losses: Callable[[Weights], np.ndarray], weights: np.ndarray) -> float:
-    """`losses` of the rows, [2, B]; returns the loss before the step."""
+    """A step down the mean of `losses`, [2, B]; returns the loss before the step."""
 
     def loss(of: Weights) -> float:
       return float((weights * losses(of).sum(axis=0)).mean())
@@ -174,7 +175,8 @@ class Oracle:
     return before
 
   def _squares(self, weights: Weights) -> float:
-    return self.algorithm.policy_l2 * sum(float((array**2).sum()) for array in weights if array.ndim > 1)
+    penalty: float = self.algorithm.policy_l2 * sum(float((array**2).sum()) for array in weights if array.ndim > 1)
+    return penalty
 
   def _follow(self, targets: Weights, online: Weights) -> None:
     rate = self.config.target_update_rate
@@ -183,7 +185,7 @@ class Oracle:
 
   def _sac(self, observations, actions, rewards, discounts, next_observations, weights) -> tuple[float, np.ndarray]:
     alpha = float(np.exp(self.log_temperature))
-    next_actions, next_log_probs = drawn(self.policy, next_observations, self._draw_noise(len(rewards)))
+    next_actions, next_log_probs = sample_actions(self.policy, next_observations, self._draw_noise(len(rewards)))
     next_values = critics(self.target_critics, next_observations, next_actions)
     lesser = next_values.mean(axis=2).argmin(axis=0)
     returns = next_values[lesser, np.arange(len(rewards))] - alpha * next_log_probs[:, None]
@@ -192,23 +194,25 @@ class Oracle:
 
     def losses(of: Weights) -> np.ndarray:
       values = critics(of, observations, actions)
+      squares: np.ndarray = 0.5 * (targets - values)[..., 0] ** 2
       if not isinstance(self.algorithm, QrSacConfig):
-        return 0.5 * (targets - values)[..., 0] ** 2
+        return squares
       count, kappa = values.shape[2], self.algorithm.kappa
       u = targets[None, :, None, :] - values[:, :, :, None]
       huber = np.where(np.abs(u) <= kappa, 0.5 * u**2, kappa * (np.abs(u) - 0.5 * kappa))
       taus = (np.arange(count) + 0.5)[:, None] / count
-      return (np.abs(taus - (u < 0)) * huber / kappa).mean(axis=3).sum(axis=2)
+      quantile_losses: np.ndarray = (np.abs(taus - (u < 0)) * huber / kappa).mean(axis=3).sum(axis=2)
+      return quantile_losses
 
     loss = self._critics_step(losses, weights)
     noise = self._draw_noise(len(rewards))
 
     def policy_loss(of: Weights) -> float:
-      drawn_actions, log_probs = drawn(of, observations, noise)
-      values = critics(self.critics, observations, drawn_actions).mean(axis=2).min(axis=0)
+      actions_of_policy, log_probs = sample_actions(of, observations, noise)
+      values = critics(self.critics, observations, actions_of_policy).mean(axis=2).min(axis=0)
       return float((alpha * log_probs - values).mean()) + self._squares(of)
 
-    entropy = -drawn(self.policy, observations, noise)[1].mean()
+    entropy = -sample_actions(self.policy, observations, noise)[1].mean()
     self._policy_adam.apply(self.policy, slopes(policy_loss, self.policy))
     if self.algorithm.learn_temperature:
       target = -2.0 if self.algorithm.target_entropy is None else self.algorithm.target_entropy
@@ -293,7 +297,7 @@ def test_several_updates_in_one_call_are_as_many_calls_of_one(name: str) -> None
 def test_a_terminated_row_does_not_bootstrap_and_a_truncated_one_does(name: str) -> None:
   run = make_run(name)
   updates = make(run)
-  # Whatever they see, the targets say 1000.
+  # The target critics return 1000 for every input.
   _, last_bias, *weights = part(updates, "target_critics").variables
   last_bias.assign(tf.fill(last_bias.shape, 1000.0))
   for variable in weights:
@@ -318,7 +322,7 @@ def test_a_terminated_row_does_not_bootstrap_and_a_truncated_one_does(name: str)
 @pytest.mark.parametrize("name", NAMES)
 def test_errors_of_twin_critics_that_have_opposite_signs_do_not_cancel_out(name: str) -> None:
   updates = make(make_run(name))
-  # Whatever they see, one critic says 4 and the other -2; the row's target is its reward.
+  # For every input one critic returns 4 and the other -2; a row's target is its reward.
   _, last_bias, *weights = part(updates, "critics").variables
   last_bias.assign(tf.reshape([4.0, -2.0], (2, 1, 1)) * tf.ones_like(last_bias))
   for variable in weights:
@@ -336,7 +340,7 @@ def test_errors_of_twin_critics_that_have_opposite_signs_do_not_cancel_out(name:
 
 
 @pytest.mark.parametrize("kind", [SacConfig, QrSacConfig])
-def test_updates_leave_out_units_of_the_policy_where_there_is_dropout(kind: type[SacConfig]) -> None:
+def test_updates_drop_units_of_a_policy_with_dropout(kind: type[SacConfig]) -> None:
   rows = random_rows(np.random.default_rng(0), batch=16)[None]
   (plain, _), (again, _), (dropping, _) = (
     update(make(make_run(kind(policy_dropout=share), (64,))), rows) for share in (0.0, 0.0, 0.5)
@@ -387,12 +391,12 @@ def test_observations_are_normalised_by_the_moments_of_the_default_tables_rows(n
 @pytest.mark.parametrize(
   ("name", "cagrad"), [*((name, CagradConfig()) for name in NAMES), ("sac", CagradConfig(coefficient=0.5))]
 )
-def test_compiled_updates_are_those_that_are_not(
+def test_compiled_updates_are_those_without_compilation(
   name: str, cagrad: CagradConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
   compiled, plain = (make(make_run(name, jit_compile=jit, cagrad=cagrad)) for jit in (True, False))
   for updates in (compiled, plain):
-    # XLA makes other numbers from the same state of a generator.
+    # XLA generates other numbers from the same generator state.
     monkeypatch.setattr(part(updates, "noise"), "normal", lambda shape: tf.fill(shape, 0.5))
   rng = np.random.default_rng(6)
   rows = np.stack([random_rows(rng) for _ in range(4)])
@@ -434,7 +438,7 @@ def test_it_finds_the_best_action_of_a_bandit(name: str) -> None:
   for _ in range(8):
     metrics, _ = update(updates, rows)
   assert np.isfinite(list(metrics.values())).all()
-  # An action drawn at random loses 1.1 on average.
+  # A random action loses 1.1 on average.
   assert np.square(part(updates, "policy").best_actions(zeros[:1])[0] - best).sum() < 0.04
 
 

@@ -97,7 +97,7 @@ def _random_batch(spec: Any, rng: np.random.Generator, batch: int = 6) -> np.nda
 
 
 def _shift_target(updates: Updates) -> None:
-  """Makes the target another network than the online one, as it is in mid-run."""
+  """Makes the target network differ from the online one, as it does in the middle of a run."""
   for index, variable in enumerate(part(updates, "target").variables):
     variable.assign_add(
       0.3 * tf.cos(tf.range(tf.size(variable), dtype=tf.float32) + index).numpy().reshape(variable.shape)
@@ -137,9 +137,9 @@ def test_several_updates_in_one_call_are_as_many_calls_of_one(spec) -> None:
   singles = [_update(alone, batch[None]) for batch in rows]
   for result, parts in zip(results, zip(*singles, strict=True), strict=True):
     np.testing.assert_allclose(result, np.concatenate(parts), rtol=1e-5, atol=1e-6)
-  for name_name in ("policy", "target"):
+  for name in ("policy", "target"):
     np.testing.assert_allclose(
-      flatten_weights(part(together, name_name)), flatten_weights(part(alone, name_name)), rtol=1e-5, atol=1e-6
+      flatten_weights(part(together, name)), flatten_weights(part(alone, name)), rtol=1e-5, atol=1e-6
     )
   assert int(optimizer_of(together, part(together, "policy")).steps) == 7
 
@@ -154,7 +154,7 @@ def test_a_terminated_row_does_not_bootstrap_a_truncated_one_does_and_n_steps_di
     next_observation=same[:, ::-1],
     action=[1, 1, 1],
     reward=[0.5, 0.5, 0.5],
-    # As the adder writes them: gamma^(n-1) times the environment's discounts, which end with 0 where it terminated.
+    # As the adder writes them: gamma^(n-1) times the environment's discounts, the last of which is 0 where it terminated.
     discount=[0.0, 1.0, 0.81],
     terminated=[True, False, False],
     truncated=[False, True, False],
@@ -178,7 +178,7 @@ def test_the_same_seed_makes_the_same_networks_and_the_target_starts_as_the_onli
 
 
 def test_it_learns_the_values_of_a_chain_of_two_states(spec) -> None:
-  # (state, action) -> (reward, next state, discount); action 2 in state 1 is cut off by a time limit, and goes on.
+  # (state, action) -> (reward, next state, discount); action 2 in state 1 is truncated by a time limit, so it bootstraps.
   chain = {
     (0, 0): (0.0, 1, 1.0),
     (0, 1): (0.1, 0, 1.0),
@@ -232,7 +232,7 @@ def test_conflict_averse_updates_without_a_coefficient_are_plain_ones_and_with_o
 
 @pytest.mark.parametrize("dueling", [False, True])
 def test_a_conflict_averse_step_is_along_the_direction_that_the_tables_gradients_make(spec, dueling: bool) -> None:
-  # A step of Adam's first moment alone shows the gradient: m = .1 g.
+  # After one step, Adam's first moment shows the gradient: m = .1 g.
   combining = dataclasses.replace(CONFIG, cagrad=CagradConfig(coefficient=0.6))
   updates = _make(spec, combining, hidden=(5, 4), dueling=dueling)
   rng = np.random.default_rng(7)
@@ -266,7 +266,7 @@ def test_a_table_without_rows_in_the_batch_takes_no_part(spec) -> None:
   plain, averse = _make(spec), _make(spec, combining)
   rows = _random_batch(spec, np.random.default_rng(6))[None]
   _update(plain, rows)
-  # Alone its gradient is d = (1 + c) g, and Adam's first step does not see the size.
+  # With one table the direction is d = (1 + c) g, and Adam's first step does not depend on its length.
   _update(averse, rows, None, np.ones(rows.shape[:2]), 0.9)
   for ours, theirs in zip(_arrays(part(averse, "policy")), _arrays(part(plain, "policy")), strict=True):
     np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)

@@ -12,7 +12,7 @@ def _float(*values: object) -> tf.Tensor:
   return tf.constant(values, tf.float32)
 
 
-def test_the_selector_chooses_the_action_and_the_value_network_says_what_it_is_worth() -> None:
+def test_the_selector_network_selects_the_action_and_the_value_network_values_it() -> None:
   td_error = double_q_learning(
     q_tm1=_float([1, 2, 3], [4, 5, 6]),
     a_tm1=tf.constant([2, 0]),
@@ -21,7 +21,7 @@ def test_the_selector_chooses_the_action_and_the_value_network_says_what_it_is_w
     q_t_value=_float([10, 20, 30], [40, 80, 60]),
     q_t_selector=_float([5, 9, 7], [3, 2, 1]),
   )
-  # .5 + .5 * 20 - 3 and -1 + .25 * 40 - 4; with the value network's own choice they would be 12.5 and 15.
+  # .5 + .5 * 20 - 3 and -1 + .25 * 40 - 4; with the actions that the value network prefers, 12.5 and 15.
   np.testing.assert_array_equal(td_error, [7.5, 5.0])
 
 
@@ -83,7 +83,7 @@ def test_no_gradient_passes_through_a_target() -> None:
 
 def test_the_lesser_distribution_is_that_of_the_lower_mean_row_by_row() -> None:
   quantiles = _float([[0, 1, 9], [0, 0, 1]], [[2, 3, 4], [5, 6, 7]])
-  # Means 3.3 and .3 against 3 and 6.
+  # The first critic's means are 3.3 and .3, the second's 3 and 6.
   np.testing.assert_array_equal(lesser_distribution(quantiles), [[2, 3, 4], [0, 0, 1]])
 
 

@@ -1,7 +1,7 @@
-"""200 updates from recorded blocks and fixed initial weights give the weights that they gave before the learner was redrawn.
+"""200 updates from recorded blocks and fixed initial weights still give the recorded weights.
 
-`recorded/updates.npz` was written by commit c085281. All row weights are 1, and CAGrad is off. Each case starts from the weights
-of a seed, which are recorded too.
+Commit c085281 wrote `recorded/updates.npz`, before the learner was redesigned. All row weights are 1, and CAGrad is off. Each
+case starts from the weights that a seed gives, which are recorded too.
 """
 
 import pathlib
@@ -21,7 +21,7 @@ _SCALAR = specs.Array((), np.float32)
 DISCRETE = specs.EnvironmentSpec(specs.Array((3,), np.float32), specs.DiscreteArray(3), _SCALAR, _SCALAR)
 CONTINUOUS = DISCRETE._replace(actions=specs.BoundedArray((2,), np.float32, -1.0, 1.0, "action"))
 RECORDED = np.load(pathlib.Path(__file__).with_name("recorded") / "updates.npz")
-# As recorded -> what they are called now.
+# Recorded name -> the name now.
 NETWORKS = {
   "policy": "policy",
   "target": "target",
@@ -73,7 +73,7 @@ CASES = {
 def _weights(algorithm: Algorithm) -> dict[str, np.ndarray]:
   parts = {name: getattr(algorithm, now) for name, now in NETWORKS.items() if hasattr(algorithm, now)}
   variables = {name: getattr(part, "variables", [part]) for name, part in parts.items()}
-  return {name: np.concatenate([variable.numpy().ravel() for variable in of]) for name, of in variables.items()}
+  return {name: np.concatenate([variable.numpy().ravel() for variable in each]) for name, each in variables.items()}
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -11,7 +11,7 @@ from learner.gradients.cagrad import conflict_averse, least_conflict, row_produc
 from networks import Trace
 from networks.layers import Mlp, StackedMlp
 
-# As in a learner, in a graph; eagerly they take a hundred times as long.
+# In a graph, as in a learner; eagerly they take a hundred times as long.
 _conflict_averse = tf.function(
   conflict_averse,
   input_signature=[
@@ -33,12 +33,12 @@ _least_conflict = tf.function(
 
 def _direction(gradients: np.ndarray, shares: np.ndarray, coefficient: float) -> np.ndarray:
   as_floats = [tf.constant(values, tf.float64) for values in (gradients @ gradients.T, shares, coefficient)]
-  mixture: np.ndarray = _conflict_averse(*as_floats).numpy()
-  return mixture @ gradients
+  direction: np.ndarray = _conflict_averse(*as_floats).numpy() @ gradients
+  return direction
 
 
 def _problem(seed: int, tables: int) -> tuple[np.ndarray, np.ndarray]:
-  """Gradients of different sizes, some of which agree and some of which do not, and shares."""
+  """Gradients of different sizes, of which some agree and some conflict, and shares."""
   rng = np.random.default_rng(seed)
   common = rng.choice([0.0, 1.0, 3.0]) * rng.normal(size=(1, 10))
   gradients = np.exp(rng.normal(size=(tables, 1))) * rng.normal(size=(tables, 10)) + common
@@ -49,26 +49,28 @@ def _objective(weights: np.ndarray, gradients: np.ndarray, shares: np.ndarray, c
   """g_w . g_0 + sqrt(phi) |g_w| of each row of weights."""
   average = shares @ gradients
   mixed = weights @ gradients
-  return mixed @ average + coefficient * np.linalg.norm(average) * np.linalg.norm(mixed, axis=-1)
+  objective: np.ndarray = mixed @ average + coefficient * np.linalg.norm(average) * np.linalg.norm(mixed, axis=-1)
+  return objective
 
 
 def _solve(gradients: np.ndarray, shares: np.ndarray, coefficient: float) -> np.ndarray:
   average = shares @ gradients
-  return _least_conflict(
+  weights: np.ndarray = _least_conflict(
     tf.constant(gradients @ gradients.T),
     tf.constant(gradients @ average),
     tf.constant(coefficient * np.linalg.norm(average)),
     tf.constant(shares > 0),
   ).numpy()
+  return weights
 
 
 def test_two_gradients_at_right_angles_by_hand() -> None:
-  # g_0 = (2, .5) serves the second so much worse that all weight is its own.
+  # g_0 = (2, .5) serves the second table so much worse that it gets all the weight.
   direction = _direction(np.array([[4.0, 0.0], [0.0, 1.0]]), np.array([0.5, 0.5]), 0.1)
   np.testing.assert_allclose(direction, [2.0, 0.5 + 0.1 * np.hypot(2, 0.5)], rtol=1e-5)
 
 
-def test_one_gradient_alone_is_lengthened() -> None:
+def test_a_single_gradient_is_lengthened() -> None:
   gradients = np.array([[3.0, 4.0], [1.0, -1.0]])
   np.testing.assert_allclose(_direction(gradients, np.array([1.0, 0.0]), 0.5), [4.5, 6.0], rtol=1e-6)
 
@@ -103,15 +105,17 @@ def test_weights_of_two_and_three_tables_are_those_of_brute_force(seed: int, coe
 
 @given(st.integers(0, 10_000), st.integers(2, 7), st.floats(0.01, 0.95))
 @settings(deadline=None, max_examples=40)
-def test_no_direction_in_the_ball_serves_the_worst_table_better(seed: int, tables: int, coefficient: float) -> None:
-  # What defines d (Liu et al., 2021, Eq. 3): it is the point of the ball round g_0 with the largest min_i g_i . d.
+def test_no_direction_in_the_ball_serves_the_worst_served_table_better(
+  seed: int, tables: int, coefficient: float
+) -> None:
+  # The definition of d (Liu et al., 2021, Eq. 3): the point of the ball around g_0 with the largest min_i g_i . d.
   gradients, shares = _problem(seed, tables)
   average = shares @ gradients
   radius = coefficient * np.linalg.norm(average)
   direction = _direction(gradients, shares, coefficient)
   assert np.linalg.norm(direction - average) <= radius * (1 + 1e-4)
   worst = (gradients @ direction).min()
-  # Half of the others are random, half lie near d: a maximum is one among its neighbours.
+  # Half of the other points are random, half lie near d, where a maximum must show too.
   rng = np.random.default_rng(seed)
   steps = rng.normal(size=(2_000, average.size))
   far = average + radius * steps[:1_000] / np.linalg.norm(steps[:1_000], axis=1, keepdims=True)

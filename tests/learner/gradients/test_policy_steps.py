@@ -1,4 +1,4 @@
-"""Policies' losses pass the gradient rule as those of values do, and row weights do not act on them."""
+"""Policies' losses go through the gradient rule, as the critics' do; row weights do not apply to them."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ NOISE = 0.4
 
 
 def _policy_losses(updates: Updates, policy: tf.Module, observations: np.ndarray) -> tf.Tensor:
-  """Of each row, as docs/algorithms.md has them, with the noise that the test fixes; float32 [batch]."""
+  """The rows' policy losses by docs/algorithms.md, with the noise that the test fixes, float32 [batch]."""
   critics = part(updates, "critics")
   features = policy.features(observations)
   if hasattr(updates.algorithm, "target_policy"):
@@ -38,7 +38,7 @@ def test_a_policys_step_is_along_the_direction_that_the_tables_gradients_make(
   config: Td3Config | SacConfig, coefficient: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
   updates = make(make_run(config, (5, 4), cagrad=CagradConfig(coefficient=0.6)))
-  before = make(make_run(config, (5, 4)))  # The same seed: the policy as it was before the step.
+  before = make(make_run(config, (5, 4)))  # With the same seed: the policy before the step.
   monkeypatch.setattr(part(updates, "noise"), "normal", lambda shape: tf.fill(shape, NOISE))
   rows = random_rows(np.random.default_rng(8), batch=6)
   tables = np.array([0, 0, 0, 0, 1, 1])
@@ -51,12 +51,12 @@ def test_a_policys_step_is_along_the_direction_that_the_tables_gradients_make(
     penalty = 0.1 * tf.add_n([tf.reduce_sum(tf.square(v)) for v in policy.trainable_variables if v.shape.rank > 1])
   variables = policy.trainable_variables
   each = np.stack([np.concatenate([part.numpy().ravel() for part in tape.gradient(m, variables)]) for m in means])
-  of_penalty = tape.gradient(penalty, variables, unconnected_gradients="zero")
+  penalty_gradients = tape.gradient(penalty, variables, unconnected_gradients="zero")
   shares, c = tf.constant([4 / 6, 2 / 6], tf.float64), tf.constant(coefficient, tf.float64)
   mixture = conflict_averse(tf.constant(each @ each.T, tf.float64), shares, c).numpy()
-  expected = mixture @ each + np.concatenate([part.numpy().ravel() for part in of_penalty])
+  expected = mixture @ each + np.concatenate([part.numpy().ravel() for part in penalty_gradients])
 
-  # After one step Adam's first moment is .1 of the gradient.
+  # After one step, Adam's first moment is .1 times the gradient.
   moments = optimizer_of(updates, part(updates, "policy")).state
   first = np.concatenate([moment.numpy().ravel() for moment in moments if moment.name.endswith("/m:0")])
   np.testing.assert_allclose(first, 0.1 * expected, rtol=2e-3, atol=1e-6)
@@ -67,8 +67,8 @@ def test_a_policys_step_is_along_the_direction_that_the_tables_gradients_make(
 @pytest.mark.parametrize(
   "config", [SacConfig(), QrSacConfig(), Td3Config(policy_period=1)], ids=lambda config: config.NAME
 )
-def test_weights_act_on_critics_and_not_on_the_policy(config: AlgorithmConfig) -> None:
-  updates, before = make(make_run(config)), make(make_run(config))  # The same seed.
+def test_row_weights_apply_to_critics_and_not_to_the_policy(config: AlgorithmConfig) -> None:
+  updates, before = make(make_run(config)), make(make_run(config))  # With the same seed.
   rows = random_rows(np.random.default_rng(3))[None]
   metrics, _ = update(updates, rows, np.zeros(rows.shape[:2]))
   assert metrics["loss"] == 0

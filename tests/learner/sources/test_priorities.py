@@ -1,4 +1,4 @@
-"""Prioritised tables: the numbers by hand and by an oracle, and what a real server makes of them."""
+"""Prioritised tables: numbers worked out by hand and by an oracle, and draws from a real server."""
 
 import math
 from typing import Any
@@ -18,13 +18,13 @@ from replay_server.contract.layout import MAX_PRIORITY
 TABLES = [TableSpec("default", 0.5, selector="prioritized"), TableSpec("goal", 0.5, capacity=50)]
 
 
-def test_a_priority_is_the_size_of_the_error_and_a_little_more() -> None:
+def test_a_priority_is_the_absolute_error_plus_epsilon() -> None:
   priorities = priorities_of(np.array([[0.5, -2.0], [0.0, 3e9]], np.float32), 0.01)
   np.testing.assert_allclose(priorities, [[0.51, 2.01], [0.01, 1e9]])
 
 
 def test_importance_weights_of_two_tables_by_hand() -> None:
-  # Table of 4 with probabilities .5 and .125: N P is 2 and .5. The uniform table's row counts as 1.
+  # In a table of 4 rows, probabilities .5 and .125 make N P 2 and .5. The uniform table's row counts as 1.
   weights = importance_weights(
     np.array([[0.5, 0.125, 0.2]]), np.array([[4, 4, 5]]), np.array([[True, True, False]]), exponent=0.5
   )
@@ -34,11 +34,13 @@ def test_importance_weights_of_two_tables_by_hand() -> None:
 
 @given(st.data(), st.integers(1, 4), st.integers(1, 6), st.floats(0, 1))
 @settings(deadline=None)
-def test_importance_weights_are_the_oracles(data: Any, batches: int, batch_size: int, beta: float) -> None:
+def test_importance_weights_are_those_of_plain_loops(data: Any, batches: int, batch_size: int, beta: float) -> None:
   shape = (batches, batch_size)
-  draw = lambda values: np.array(  # noqa: E731
-    data.draw(st.lists(values, min_size=batches * batch_size, max_size=batches * batch_size))
-  ).reshape(shape)
+
+  def draw(values: Any) -> np.ndarray:
+    numbers = data.draw(st.lists(values, min_size=batches * batch_size, max_size=batches * batch_size))
+    return np.array(numbers).reshape(shape)
+
   probabilities, sizes, prioritized = draw(st.floats(1e-6, 1)), draw(st.integers(1, 10**6)), draw(st.booleans())
   weights = importance_weights(probabilities, sizes, prioritized, beta)
   for batch in range(batches):
@@ -75,10 +77,11 @@ def _draw(filled: Any, blocks: int) -> list[Block]:
 
 
 def _steps(filled: Any, block: Block) -> np.ndarray:
-  return filled.codec.unpack(block.rows)["step"]
+  steps: np.ndarray = filled.codec.unpack(block.rows)["step"]
+  return steps
 
 
-def test_rows_are_drawn_as_often_as_their_priorities_say(make_config, serve) -> None:
+def test_rows_are_drawn_in_proportion_to_their_priorities(make_config, serve) -> None:
   filled = _served(make_config, serve, exponent=0.5, epsilon=1e-6)
   priorities = TablePriorities(filled.server.connection, filled.config)
   errors = np.array([1.0, 4.0, 9.0, 16.0], np.float32)
@@ -94,17 +97,17 @@ def test_rows_are_drawn_as_often_as_their_priorities_say(make_config, serve) -> 
     drawn = block.tables == 0
     steps = _steps(filled, block)[drawn]
     counts += np.bincount(steps, minlength=4)
-    # alpha = .5 makes the errors' roots, 1 to 4, the shares.
+    # With alpha = .5 the probabilities are proportional to the errors' roots, 1 to 4.
     np.testing.assert_allclose(block.probabilities[drawn], (steps + 1) / 10, rtol=1e-4)
     assert set(block.table_sizes[drawn]) == {4}
     assert set(block.table_sizes[~drawn]) == {3}
     np.testing.assert_allclose(block.probabilities[~drawn], 1 / 3)
   expected = counts.sum() * np.array([0.1, 0.2, 0.3, 0.4])
-  # Exceeded once in ten million times with 3 degrees of freedom; uniform draws would give about 190.
+  # A chi-square value exceeded once in ten million times (3 degrees of freedom); uniform draws would give about 190.
   assert ((counts - expected) ** 2 / expected).sum() < 36
 
 
-def test_of_a_row_drawn_twice_the_later_error_counts(make_config, serve) -> None:
+def test_the_later_error_counts_for_a_row_drawn_twice(make_config, serve) -> None:
   filled = _served(make_config, serve, exponent=1.0)
   priorities = TablePriorities(filled.server.connection, filled.config)
   (block,) = _draw(filled, 1)
@@ -121,7 +124,7 @@ def test_of_a_row_drawn_twice_the_later_error_counts(make_config, serve) -> None
     np.testing.assert_allclose(again.probabilities[drawn], expected, rtol=1e-4)
 
 
-def test_what_is_no_priority_never_reaches_the_server_and_is_counted(make_config, serve, monkeypatch) -> None:
+def test_an_invalid_priority_never_reaches_the_server_and_is_counted(make_config, serve, monkeypatch) -> None:
   filled = _served(make_config, serve, exponent=1.0)
   priorities = TablePriorities(filled.server.connection, filled.config)
   sent: list[dict[int, float]] = []
@@ -141,12 +144,12 @@ def test_what_is_no_priority_never_reaches_the_server_and_is_counted(make_config
   assert priorities.refused == 4 * 4
   assert all(0 < priority <= MAX_PRIORITY for updates in sent for priority in updates.values())
   assert priorities.largest[0] == np.float32(MAX_PRIORITY)
-  # Nothing but numbers in the table, so it still answers.
+  # The table's priorities are all finite, so it still answers.
   for block in _draw(filled, 2):
     assert np.isfinite(block.probabilities).all()
 
 
-def test_a_run_without_prioritised_tables_asks_nothing_of_the_server(make_config, serve) -> None:
+def test_a_run_without_prioritised_tables_sends_no_priorities(make_config, serve) -> None:
   filled = serve(make_config([TableSpec("default", 1.0)], batch_size=4, updates_per_block=2, prefetch=False))
   filled.fill("default", range(4))
   priorities = TablePriorities(filled.server.connection, filled.config)

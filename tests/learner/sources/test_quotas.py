@@ -1,4 +1,4 @@
-"""Quotas: whole rows per table and batch, whose long-run shares are the tables' probabilities."""
+"""Quotas: whole rows per table and batch, which meet the tables' shares in the long run."""
 
 import math
 from fractions import Fraction
@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from learner.sources.quotas import QuotaSchedule, tables_of_rows
 
-# Whole numbers, so that shares are fractions and bounds can be worked out without rounding; 1 against 10 000 is tiny.
+# Whole numbers, so that shares are fractions and bounds need no rounding; a weight of 1 beside 10,000 is a tiny share.
 _WEIGHTS = st.lists(
   st.one_of(st.integers(1, 10), st.integers(1_000, 10_000), st.just(1), st.just(7_919)), min_size=1, max_size=12
 )
 
-# With these no two rows are equally urgent before the 1 009th of a table, so there is one right answer.
+# With these weights no two rows are equally urgent before a table's 1,009th row, so there is one right answer.
 _PRIMES = (1, 1_009, 1_013, 2_003, 4_001, 7_919, 9_973, 30_011)
 
 
@@ -41,7 +41,7 @@ def _check_prefixes(quotas: np.ndarray, shares: list[Fraction], batch_size: int)
 
 
 def _edf_oracle(shares: list[Fraction], batch_size: int, batches: int) -> list[list[int]]:
-  """Row by row and in fractions: every row of a table has a first and a last batch; the most urgent goes first."""
+  """Earliest deadline first, row by row and in fractions: every row of a table has a first and a last batch."""
   had = [0] * len(shares)
   plan = []
   for number in range(1, batches + 1):
@@ -78,7 +78,7 @@ def test_quotas_are_those_of_the_most_urgent_row_first(weights: list[int], batch
 
 
 def test_many_tiny_tables_never_fall_behind_by_a_whole_row() -> None:
-  # Largest remainders first would let one of these fall behind by more than a row.
+  # With largest remainders first, one of these would fall behind by more than a row.
   weights = [3616, 367, 1983, 35, 1, 54, 3494, 282, 125, 43]
   _check_prefixes(_schedule(weights, 1).next_block(1_000), _shares(weights), 1)
 
@@ -96,7 +96,7 @@ def test_tables_that_are_not_ready_get_nothing_and_the_others_their_renormalised
   for pattern, batches in phases:
     ready = pattern[: len(weights)]
     ready[0] = True  # The default table is the first to be ready.
-    # A table's readiness changes between blocks only; to say so again changes nothing.
+    # Readiness only changes between blocks; setting it again to the same value changes nothing.
     schedule.set_ready(np.array([index % 2 == 0 for index in range(len(weights))]))
     schedule.set_ready(np.array(ready))
     first = schedule.next_block(batches)
@@ -105,15 +105,15 @@ def test_tables_that_are_not_ready_get_nothing_and_the_others_their_renormalised
     shares = _shares(weights, ready)
     assert not quotas[:, ~np.array(ready)].any()
     changed = ready != [index % 2 == 0 for index in range(len(weights))]
-    if changed:  # Otherwise the count goes on from before it.
+    if changed:  # Otherwise what the tables are owed is carried over.
       _check_prefixes(quotas, shares, batch_size)
 
 
-def test_probabilities_that_sum_to_one_but_for_rounding_keep_their_shares_in_the_long_run() -> None:
-  # Configs may sum to 1 within 1e-6; what is missing must not add up from batch to batch.
-  probabilities = np.array([0.499999, 0.333333, 0.166667])
-  quotas = QuotaSchedule(probabilities, 4_096).next_block(2_000).cumsum(axis=0)
-  owed = np.arange(1, 2_001)[:, None] * 4_096 * probabilities / probabilities.sum()
+def test_shares_that_sum_to_one_up_to_rounding_are_met_in_the_long_run() -> None:
+  # A config's shares may sum to 1 within 1e-6; the difference must not add up from batch to batch.
+  shares = np.array([0.499999, 0.333333, 0.166667])
+  quotas = QuotaSchedule(shares, 4_096).next_block(2_000).cumsum(axis=0)
+  owed = np.arange(1, 2_001)[:, None] * 4_096 * shares / shares.sum()
   assert np.abs(quotas - owed).max() < 1 + 1e-6
 
 
@@ -141,7 +141,7 @@ def test_the_tables_of_the_rows_of_two_batches() -> None:
 
 @given(_WEIGHTS, st.sampled_from([12, 13, 32, 256]))
 @settings(deadline=None, max_examples=40)
-def test_with_at_least_one_no_table_is_without_a_row_and_shares_hold_otherwise(
+def test_with_at_least_one_every_table_has_a_row_and_the_other_rows_follow_the_shares(
   weights: list[int], batch_size: int
 ) -> None:
   schedule = QuotaSchedule(np.array(weights) / sum(weights), batch_size, at_least_one=True)
@@ -152,15 +152,15 @@ def test_with_at_least_one_no_table_is_without_a_row_and_shares_hold_otherwise(
   had = quotas.cumsum(axis=0)
   owed = np.arange(1, 61)[:, None] * schedule.shares * batch_size
   assert (np.abs(had - owed) < 1 + 1e-6).all()
-  # A share of more than a row gives up in proportion to what it has beyond it.
+  # A table with a share of more than a row gives rows up in proportion to its share beyond that row.
   rows = np.array(weights) / sum(weights) * batch_size
   ratio = (schedule.shares * batch_size - 1)[rows > 1] / (rows - 1)[rows > 1]
   np.testing.assert_allclose(ratio, ratio[0] if len(ratio) else 1, rtol=1e-6)
 
 
-def test_at_least_one_by_hand_and_of_the_ready_tables_alone() -> None:
+def test_at_least_one_by_hand_and_for_ready_tables_only() -> None:
   schedule = QuotaSchedule(np.array([0.9, 0.05, 0.05]), 10, at_least_one=True)
-  # .5 rows each would be too few: one each, and the first has the other eight.
+  # Shares of .5 rows are raised to one row each; the first table has the other eight.
   assert schedule.next_block(3).tolist() == [[8, 1, 1]] * 3
   schedule.set_ready(np.array([True, False, True]))
   assert schedule.next_block(2).tolist() == [[9, 0, 1]] * 2

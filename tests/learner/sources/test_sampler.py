@@ -19,6 +19,7 @@ from configs import Stopped, TableSpec
 from learner.sources.block import Block
 from learner.sources.server import ServerSource, make_server_source
 from replay_server.contract.connection import Connection
+from tests.serving import wait_for
 
 # One batch at a time, drawn when asked for; blocks drawn when asked for; blocks drawn ahead.
 FRESH = {"updates_per_block": 1, "prefetch": False}
@@ -29,7 +30,7 @@ MODES = pytest.mark.parametrize("mode", [FRESH, BLOCKS, AHEAD], ids=["fresh", "b
 
 @pytest.fixture(name="sample")
 def _sample() -> Iterator[Callable[[Any], ServerSource]]:
-  """Makes samplers of filled servers, which end before their server does."""
+  """Makes samplers of filled servers; they end before their server does."""
   with contextlib.ExitStack() as stack:
 
     def sample(filled: Any) -> ServerSource:
@@ -53,11 +54,10 @@ def _in_background(function: Callable[[], Block]) -> "Future[Block]":
   return future
 
 
-def _wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-  deadline = time.monotonic() + seconds
-  while not condition():
-    assert time.monotonic() < deadline, "it did not come true in time"
-    time.sleep(0.02)
+def _wait_for_wait(sampler: ServerSource) -> str:
+  """What the sampler waits for, once it does."""
+  wait_for(sampler.describe_wait, 20)
+  return sampler.describe_wait()
 
 
 def _sampler_threads() -> list[threading.Thread]:
@@ -65,7 +65,7 @@ def _sampler_threads() -> list[threading.Thread]:
 
 
 def _check_origin(filled: Any, block: Block) -> None:
-  """Rows say in `episode` which table they were put into."""
+  """The field `episode` of a row is the index of the table that it was put into."""
   batches, batch_size = block.tables.shape
   np.testing.assert_array_equal(filled.codec.unpack(block.rows)["episode"], block.tables)
   assert (np.diff(block.tables, axis=1) >= 0).all()  # In layout order.
@@ -91,7 +91,7 @@ def test_every_row_is_from_the_table_it_says_and_shares_are_exact(make_config, s
 
 
 @MODES
-def test_keys_and_probabilities_are_those_of_the_rows(make_config, serve, sample, mode) -> None:
+def test_keys_and_probabilities_belong_to_their_rows(make_config, serve, sample, mode) -> None:
   tables = [TableSpec("default", 0.5, selector="uniform"), TableSpec("newest", 0.5, capacity=9, selector="lifo")]
   filled = serve(make_config(tables, batch_size=8, **mode))
   filled.fill("default", range(4))
@@ -106,9 +106,9 @@ def test_keys_and_probabilities_are_those_of_the_rows(make_config, serve, sample
     ):
       assert row_of_key.setdefault(int(key), (table, step)) == (table, step)
       assert probability == (0.25 if table == 0 else 1.0)
-  # 160 draws of 4 rows miss one with a probability of 4e-20.
+  # 160 draws from 4 rows miss one of them with a probability of 4e-20.
   assert sorted(row_of_key.values()) == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 2)]
-  # The keys are the server's: what it does not know it cannot change, and it changes exactly these.
+  # They are the server's keys: it changes the priorities of exactly these items.
   connection = filled.server.connection
   connection.client.mutate_priorities("default", {key: 0.0 for key, (table, step) in row_of_key.items() if table == 0})
   items = list(connection.client.sample("default", 20, emit_timesteps=False))
@@ -133,7 +133,7 @@ def test_a_table_takes_part_once_it_holds_its_minimum_and_an_empty_one_blocks_no
     _check_origin(filled, block)
     assert not block.tables.any()
   filled.fill("gap", [9])
-  sampler.next_block()  # May have been drawn before.
+  sampler.next_block()  # It may have been drawn before.
   for _ in range(3):
     block = sampler.next_block()
     _check_origin(filled, block)
@@ -152,9 +152,9 @@ def test_a_table_that_is_empty_again_takes_no_part_until_it_holds_its_minimum(ma
   filled.fill("goal", range(20))
   sampler = sample(filled)
   assert sampler.next_block().quotas.tolist() == [[4, 4]] * 4
-  # As after the server came back from a checkpoint of before the first event.
+  # As if the server had been restored from a checkpoint that is older than the first event.
   filled.server.connection.client.reset("goal")
-  for _ in range(10):  # What was drawn before is used up first.
+  for _ in range(10):  # Rows drawn earlier are used up first.
     block = sampler.next_block()
     _check_origin(filled, block)
     if not block.quotas[:, 1].any():
@@ -168,13 +168,14 @@ def test_a_table_that_is_empty_again_takes_no_part_until_it_holds_its_minimum(ma
 
 
 @MODES
-def test_it_waits_for_the_default_tables_minimum_says_so_and_can_be_stopped(make_config, serve, sample, mode) -> None:
+def test_it_waits_for_the_default_tables_minimum_reports_it_and_can_be_stopped(
+  make_config, serve, sample, mode
+) -> None:
   filled = serve(make_config([TableSpec("default", 1.0, min_size=5)], batch_size=4, **mode))
   filled.fill("default", range(3))
   sampler = sample(filled)
   waiting = _in_background(sampler.next_block)
-  _wait_until(lambda: sampler.describe_wait() != "")
-  assert sampler.describe_wait() == "waiting for workers: table default has 3 of 5 transitions"
+  assert _wait_for_wait(sampler) == "waiting for workers: table default has 3 of 5 transitions"
   assert not waiting.done()
   began = time.monotonic()
   filled.stop.set()
@@ -183,11 +184,11 @@ def test_it_waits_for_the_default_tables_minimum_says_so_and_can_be_stopped(make
   assert time.monotonic() - began < 3
 
 
-def test_it_goes_on_once_the_default_table_holds_its_minimum(make_config, serve, sample) -> None:
+def test_it_continues_once_the_default_table_holds_its_minimum(make_config, serve, sample) -> None:
   filled = serve(make_config([TableSpec("default", 1.0, min_size=5)], batch_size=4, **FRESH))
   sampler = sample(filled)
   waiting = _in_background(sampler.next_block)
-  _wait_until(lambda: sampler.describe_wait() != "")
+  _wait_for_wait(sampler)
   filled.fill("default", range(5))
   _check_origin(filled, waiting.result(20))
   assert sampler.describe_wait() == ""
@@ -195,15 +196,16 @@ def test_it_goes_on_once_the_default_table_holds_its_minimum(make_config, serve,
 
 @MODES
 def test_nothing_is_drawn_before_the_first_block_is_asked_for(make_config, serve, sample, mode) -> None:
-  filled = serve(make_config([TableSpec("default", 1.0)], batch_size=4, **mode))
-  filled.fill("default", range(5))
-  sampler = sample(filled)
-  time.sleep(0.3)
-  assert filled.server.connection.info()["default"].rate_limiter_info.sample_stats.completed == 0
+  idle, busy = (serve(make_config([TableSpec("default", 1.0)], batch_size=4, **mode)) for _ in range(2))
+  for filled in (idle, busy):
+    filled.fill("default", range(5))
+  sampler = sample(idle)
+  sample(busy).next_block()  # By now the other one would have drawn, too.
+  assert idle.server.connection.info()["default"].rate_limiter_info.sample_stats.completed == 0
   assert sampler.drawn_ahead() == {"default": 0}
 
 
-def test_within_a_uniform_table_every_row_is_as_likely(make_config, serve, sample) -> None:
+def test_within_a_uniform_table_all_rows_are_equally_likely(make_config, serve, sample) -> None:
   tables = [TableSpec("default", 0.75), TableSpec("event", 0.25, capacity=10)]
   filled = serve(make_config(tables, batch_size=64, updates_per_block=32, prefetch=True))
   filled.fill("default", range(40))
@@ -213,8 +215,8 @@ def test_within_a_uniform_table_every_row_is_as_likely(make_config, serve, sampl
   for _ in range(8):
     block = sampler.next_block()
     np.add.at(counts, (block.tables, filled.codec.unpack(block.rows)["step"]), 1)
-  # Chi-square values that uniform draws exceed once in ten million times (39 and 9 degrees of freedom); Reverb's draws
-  # cannot be seeded. A row with 1.5 times its share would give about 77 in the first table alone.
+  # Chi-square values that uniform draws exceed once in ten million times (39 and 9 degrees of freedom), as Reverb's draws
+  # cannot be seeded. One row drawn 1.5 times as often would give about 77 in the first table alone.
   for observed, limit in ((counts[0], 107.0), (counts[1, :10], 51.0)):
     expected = observed.sum() / len(observed)
     assert ((observed - expected) ** 2 / expected).sum() < limit
@@ -244,7 +246,7 @@ def test_without_drawing_ahead_the_newest_row_can_be_drawn_at_once(make_config, 
 
 
 @pytest.mark.parametrize("mode", [BLOCKS, AHEAD], ids=["blocks", "ahead"])
-def test_no_more_is_drawn_ahead_than_it_says(make_config, serve, sample, mode) -> None:
+def test_no_more_is_drawn_ahead_than_reported(make_config, serve, sample, mode) -> None:
   tables = [TableSpec("default", 0.5), TableSpec("gap", 0.2, capacity=50), TableSpec("done", 0.3, capacity=50)]
   filled = serve(make_config(tables, batch_size=32, **mode))
   for spec in tables:
@@ -254,14 +256,14 @@ def test_no_more_is_drawn_ahead_than_it_says(make_config, serve, sample, mode) -
   seen_ahead = 0
   for _ in range(15):
     handed_out += sampler.next_block().quotas.sum(axis=0)
-    for pause in (0.0, 0.003, 0.02, 0.05):
+    for pause in (0.0, 0.003, 0.02, 0.05):  # The bound must hold at every moment of the drawing in the background.
       time.sleep(pause)
       info = filled.server.connection.info()
       ahead = sampler.drawn_ahead()
       for index, spec in enumerate(tables):
         drawn = info[spec.name].rate_limiter_info.sample_stats.completed - handed_out[index]
         assert 0 <= drawn <= ahead[spec.name]
-        # A block that waits, what is left of the last portion, and the portions under way.
+        # A block that waits, the rest of the last portion, and the portions under way.
         blocks = 4 if mode["prefetch"] else 3
         assert ahead[spec.name] <= blocks * spec.probability * 32 * 4 + 4
         seen_ahead = max(seen_ahead, drawn)
@@ -269,8 +271,8 @@ def test_no_more_is_drawn_ahead_than_it_says(make_config, serve, sample, mode) -
 
 
 @pytest.mark.parametrize("mode", [FRESH, BLOCKS], ids=["fresh", "blocks"])
-def test_samples_per_insert_hold_it_back_until_rows_come_in(make_config, serve, sample, mode) -> None:
-  # Four samples for one row: five rows and a tolerance of three blocks, and then a row is worth a batch.
+def test_the_samples_per_insert_hold_it_back_until_rows_arrive(make_config, serve, sample, mode) -> None:
+  # Each inserted row allows one batch of four samples; the tolerance allows a few blocks more.
   filled = serve(
     make_config(
       [TableSpec("default", 1.0, min_size=5)],
@@ -290,10 +292,8 @@ def test_samples_per_insert_hold_it_back_until_rows_come_in(make_config, serve, 
       break
     blocks += 1
   assert 1 <= blocks <= 10
-  _wait_until(lambda: sampler.describe_wait() != "")
-  assert sampler.describe_wait() == (
-    "waiting for workers: table default gives no more samples until it gets more transitions"
-  )
+  reason = "waiting for workers: table default gives no more samples until it gets more transitions"
+  assert _wait_for_wait(sampler) == reason
   filled.fill("default", range(5, 5 + 2 * mode["updates_per_block"]))
   _check_origin(filled, waiting.result(20))
   assert sampler.describe_wait() == ""
@@ -315,7 +315,7 @@ def test_closing_leaves_no_thread_behind_whether_it_draws_waits_or_was_never_use
   assert _sampler_threads() == []
   below_minimum = sample(filled)
   first = _in_background(below_minimum.next_block)
-  _wait_until(lambda: below_minimum.describe_wait() != "")
+  _wait_for_wait(below_minimum)
   below_minimum.close()
   assert _sampler_threads() == []
   with pytest.raises(Stopped):
@@ -327,7 +327,7 @@ def test_closing_leaves_no_thread_behind_whether_it_draws_waits_or_was_never_use
   assert _sampler_threads() == []
   held_back = sample(filled)
   waiting = _in_background(lambda: [held_back.next_block() for _ in range(30)][-1])
-  _wait_until(lambda: held_back.describe_wait() != "")
+  _wait_for_wait(held_back)
   held_back.close()
   assert _sampler_threads() == []
   with pytest.raises(Stopped):
@@ -347,7 +347,7 @@ def test_a_mode_that_draws_ahead_and_one_that_does_not_draw_the_same_quotas(make
   assert quotas["fresh"] == quotas["ahead"]
 
 
-def test_a_server_that_dies_while_it_draws_cannot_keep_it_from_stopping(tmp_path: pathlib.Path) -> None:
+def test_it_can_be_stopped_although_its_server_died_during_a_draw(tmp_path: pathlib.Path) -> None:
   ended = subprocess.run(
     [sys.executable, "-m", "tests.learner.sources.dying_server", str(tmp_path)],
     capture_output=True,
@@ -364,13 +364,12 @@ def test_a_server_that_dies_while_it_draws_cannot_keep_it_from_stopping(tmp_path
   ]
 
 
-def test_nobody_at_the_address_is_waited_for_with_a_reason_until_told_to_stop(make_config, serve) -> None:
+def test_without_a_server_it_waits_and_reports_it_until_it_is_stopped(make_config, serve) -> None:
   filled = serve(make_config([TableSpec("default", 1.0)], batch_size=4, **FRESH))
   sampler = make_server_source(Connection("localhost:1"), filled.server.manifest, filled.stop)
-  watchdog = threading.Timer(4.0, filled.stop.set)
-  watchdog.start()
+  waiting = _in_background(sampler.next_block)
+  assert _wait_for_wait(sampler) == "waiting for the server"
+  filled.stop.set()
   with pytest.raises(Stopped):
-    sampler.next_block()
-  watchdog.join()
-  assert sampler.describe_wait() == "waiting for the server"
+    waiting.result(10)
   sampler.close()

@@ -1,8 +1,8 @@
-"""Corrections of the bias of event tables, on a world whose only random outcome is an event half of the time.
+"""Corrections for the bias of event tables, in a world with one random outcome: an event with probability .5.
 
-A tenth of all steps are in the state that matters, half of which lead to the event; the event table holds just those and gives
-half of every batch. By hand: of the mixture .5 * .05 + .5 * 1 = .525 are the event outcome and .5 * .05 = .025 the other, so
-that uncorrected the event seems to have the probability .525 / .55 = .955, where its true one is .5.
+A tenth of all steps start in the state with this outcome, and half of these lead to the event. The event table holds exactly
+the steps with the event and supplies half of every batch. By hand: .5 * .05 + .5 * 1 = .525 of the rows have the event and
+.5 * .05 = .025 the other outcome. So without a correction the event's probability seems to be .525 / .55 = .955, and not .5.
 """
 
 import pathlib
@@ -29,13 +29,13 @@ PREDICTED = {"none": 0.525 / 0.55, "counts": 0.887, "priority_sum": 0.875, "bala
 
 
 def _estimate(weights: np.ndarray) -> float:
-  """The event's probability where the event outcome and the other have these weights."""
+  """The event's apparent probability, where rows with the event and rows with the other outcome have these weights."""
   event, other = weights * [0.525, 0.025]
   return float(event / (event + other))
 
 
 def test_lemma_2_by_hand() -> None:
-  # Of the pair's transitions half are in no event history: 1 - .5 * .5 in the event table and 1 / (1 - .5) outside.
+  # Half of the pair's transitions are in no event's history: 1 - .5 * .5 in the event table and 1 / (1 - .5) outside.
   weights = count_weights(np.array([True, False]), np.array([0.5, 0.5]), 0.5)
   assert weights.tolist() == [0.75, 2.0]
   assert _estimate(weights) == pytest.approx(PREDICTED["counts"], abs=1e-3)
@@ -49,7 +49,7 @@ def test_priority_sums_by_hand() -> None:
 
 
 def test_balance_by_hand() -> None:
-  # 2,000 steps, 100 of them in the event table; what only the event table still holds has no part.
+  # 2,000 steps, 100 of them in the event table; a step that only the event table still holds gets 0.
   holds = np.array([[True, True], [True, False], [False, True]])
   weights = balance_weights(holds, np.array([0.5, 0.5]), np.array([2_000, 100]))
   np.testing.assert_allclose(weights, [(1 / 2_000) / (0.5 / 2_000 + 0.5 / 100), 2.0, 0.0])
@@ -63,7 +63,7 @@ def test_balance_leaves_out_tables_that_are_not_ready() -> None:
 
 
 def _collect(filled: Any, episodes: int = EPISODES, writer_id: int = 1) -> None:
-  """Every second episode's first step has the event and the reward 1."""
+  """Writes episodes; every second one has the event, and the reward 1, at its first step."""
   with adding(filled.server, writer_id, report_histories=True) as (adder, _):
     for episode in range(episodes):
       adder.add_first(EventTimeStep(dm_env.StepType.FIRST, None, None, _observation(0)))
@@ -80,13 +80,14 @@ def _observation(step: int) -> np.ndarray:
 
 
 def _config(make_config: Any, correction: str, **learner: Any) -> RunConfig:
-  return make_config(
+  config: RunConfig = make_config(
     TABLES,
     {"capacity": 8_000},
     bias_correction=correction,
     discount=0.0,
     **{"batch_size": 256, "learning_rate": 0.01, "updates_per_block": 32, "prefetch": False, **learner},
   )
+  return config
 
 
 def _learner(filled: Any, folder: pathlib.Path) -> Learner:
@@ -95,13 +96,13 @@ def _learner(filled: Any, folder: pathlib.Path) -> Learner:
 
 
 def _state(learner: Learner) -> dict[str, np.ndarray]:
-  """What a checkpoint would hold of the correction."""
+  """The correction's state, as in a checkpoint."""
   state = learner.parts.source.state().items()
   return {name.removeprefix("correction/"): value for name, value in state if name.startswith("correction/")}
 
 
 def _known(learner: Learner, capacities: Sequence[int]) -> Membership:
-  """What the learner knows of the tables."""
+  """The tables' contents as the learner knows them."""
   state, known = _state(learner), Membership(capacities)
   known.restore(state, state["added"].tolist())
   return known
@@ -118,7 +119,7 @@ def test_values_are_biased_or_corrected_as_predicted(make_config, serve, spec, t
   learner = _learner(filled, tmp_path)
   try:
     values = []
-    for block in range(48):  # A single value is off by some .03 (standard deviation), the mean of 32 by .005.
+    for block in range(48):  # A single value is off by about .03 (standard deviation), the mean of 32 by .005.
       learner.step()
       if block >= 16:
         values.append(float(learner.parts.updates.algorithm.policy.values(tf.constant(_observation(0)[None]))[0, 0]))
@@ -127,19 +128,19 @@ def test_values_are_biased_or_corrected_as_predicted(make_config, serve, spec, t
   assert np.mean(values) == pytest.approx(PREDICTED[correction], abs=0.03)
 
 
-def test_what_actors_tell_is_what_the_tables_hold(make_config, serve, spec, tmp_path) -> None:
+def test_workers_reports_match_the_tables_contents(make_config, serve, spec, tmp_path) -> None:
   tables = [TableSpec("default", 0.5, capacity=300), TableSpec("goal", 0.5, 20)]
   filled = serve(make_config(tables, bias_correction="balance", prefetch=False))
   _collect(filled)
   learner = _learner(filled, tmp_path)
-  learner.step()  # Reads what they have told.
+  learner.step()  # Reads the reports.
   before = _known(learner, (300, 20))
-  learner.close()  # What was read once is not told again, so the checkpoint holds it.
+  learner.close()  # Reports are read only once, so the checkpoint must hold them.
   again = _learner(filled, tmp_path)
   again.parts.source.close()
   for known in (before, _known(again, (300, 20))):
     assert known.sizes.tolist() == [300, 20]
-    # The default table's last 30 episodes; of every second of the last 40 the first step.
+    # The default table holds the last 30 episodes; the event table the first step of every second of the last 40.
     episodes = np.arange(EPISODES, dtype=np.int64)[:, None] + (1 << 32)
     masks = known.tables_of(np.repeat(episodes, LENGTH, 1), np.repeat(np.arange(LENGTH)[None], EPISODES, 0))
     expected = np.zeros((EPISODES, LENGTH), int)
@@ -149,7 +150,7 @@ def test_what_actors_tell_is_what_the_tables_hold(make_config, serve, spec, tmp_
     assert known.events_in_default == 15
 
 
-def test_a_server_from_an_older_checkpoint_tells_what_is_known_already(make_config, serve, spec, tmp_path) -> None:
+def test_a_server_restored_from_an_older_checkpoint_may_repeat_reports(make_config, serve, spec, tmp_path) -> None:
   tables = [TableSpec("default", 0.5, capacity=300), TableSpec("goal", 0.5, 20)]
   config = make_config(tables, bias_correction="balance", prefetch=False)
   filled = serve(config)
@@ -157,15 +158,15 @@ def test_a_server_from_an_older_checkpoint_tells_what_is_known_already(make_conf
   filled.server.checkpoint()
   _collect(filled, episodes=4, writer_id=2)
   learner = _learner(filled, tmp_path)
-  learner.step()  # Reads what both have told.
+  learner.step()  # Reads the reports of both.
   assert _sizes(learner) == [240, 12]
   learner.close()
 
-  # A copy: the first server, which still runs, keeps a second one off its own.
+  # Of a copy, because the first server still runs and locks its own directory.
   restored = serve(config, directory=shutil.copytree(filled.directory, tmp_path / "copy"))
   again = _learner(restored, tmp_path)
   assert _sizes(again) == [200, 10]
-  again.step()  # Is told once more what the checkpoint had.
+  again.step()  # Reads the reports in the server's checkpoint again.
   assert _sizes(again) == [200, 10]
   _collect(restored, episodes=20, writer_id=3)
   again.step()
@@ -174,7 +175,9 @@ def test_a_server_from_an_older_checkpoint_tells_what_is_known_already(make_conf
   again.close()
 
 
-def test_a_server_that_is_silent_for_a_moment_is_asked_again(make_config, serve, spec, tmp_path, monkeypatch) -> None:
+def test_a_server_that_does_not_answer_for_a_moment_is_asked_again(
+  make_config, serve, spec, tmp_path, monkeypatch
+) -> None:
   filled = serve(_config(make_config, "balance"))
   _collect(filled, episodes=20)
   learner = _learner(filled, tmp_path)
@@ -191,14 +194,14 @@ def test_a_server_that_is_silent_for_a_moment_is_asked_again(make_config, serve,
   learner.parts.source.close()
 
 
-def test_counts_go_on_with_a_resumed_learner(make_config, serve, spec, tmp_path) -> None:
+def test_a_resumed_learner_continues_its_counts(make_config, serve, spec, tmp_path) -> None:
   filled = serve(_config(make_config, "counts"))
   _collect(filled)
   learner = _learner(filled, tmp_path)
   learner.step()
   learner.close()
   pairs, counts = _state(learner)["pairs"], _state(learner)["pair_counts"]
-  # Ten states, drawn from the default table for half of 32 batches of 256; the first is in the event table half of the time.
+  # Ten states; half of the rows of 32 batches of 256 are from the default table.
   assert len(pairs) == LENGTH
   assert counts[:, 0].sum() == 32 * 128
   again = _learner(filled, tmp_path)

@@ -1,4 +1,4 @@
-"""What the learner knows of the tables' contents."""
+"""The learner's account of the tables' contents."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ _RECORDS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(
 
 
 def _filled(records: Any) -> tuple[Membership, list[list[tuple[int, int]]]]:
-  """A membership, and a list a table as the oracle. Steps are told twice, too, as by a server that came back."""
+  """A membership, and one list per table as the oracle. Some steps are reported twice, as by a restored server."""
   membership = Membership(CAPACITIES)
   oracle: list[list[tuple[int, int]]] = [[] for _ in CAPACITIES]
   for table, episode, first, length in records:
@@ -35,33 +35,33 @@ def _check(membership: Membership, oracle: list[list[tuple[int, int]]]) -> None:
 
 @given(_RECORDS)
 @settings(deadline=None)
-def test_it_holds_what_first_in_first_out_tables_hold(records: Any) -> None:
+def test_it_holds_the_steps_of_first_in_first_out_tables(records: Any) -> None:
   _check(*_filled(records))
 
 
 @given(_RECORDS, _RECORDS)
 @settings(deadline=None, max_examples=30)
-def test_what_was_saved_goes_on_as_if_nothing_had_been(before: Any, after: Any) -> None:
+def test_a_restored_membership_continues_like_the_original(before: Any, after: Any) -> None:
   membership, oracle = _filled(before)
   loaded = Membership(CAPACITIES)
   loaded.restore(membership.state(), [1_000] * 3)
   _check(loaded, oracle)
-  for number, (table, _, first, length) in enumerate(after):  # Episodes that are new.
+  for number, (table, _, first, length) in enumerate(after):  # New episodes.
     for each in (membership, loaded):
       each.add(table, 4 + number, first, first + length)
   assert loaded.sizes.tolist() == membership.sizes.tolist()
   assert loaded.events_in_default == membership.events_in_default
 
 
-def test_what_a_server_lost_is_left_out_and_told_again() -> None:
+def test_steps_that_a_server_lost_are_left_out_and_can_be_reported_again() -> None:
   membership = Membership(CAPACITIES)
   membership.add(0, 0, 0, 7)  # The first two are evicted.
   membership.add(1, 0, 4, 5)
   restored = Membership(CAPACITIES)
-  # Its checkpoint had seven of the eight, and one of the two.
+  # The server's checkpoint had seven of the eight steps, and one of the two.
   restored.restore(membership.state(), [7, 1, 0])
   _check(restored, [[(0, step) for step in (2, 3, 4, 5, 6)], [(0, 4)], []])
-  # It tells again what had not been read then, and what comes new.
+  # It repeats a report that was unread in its checkpoint, and then come new ones.
   restored.add(0, 0, 6, 6)
   restored.add(0, 1, 0, 0)
   _check(restored, [[*((0, step) for step in (2, 3, 4, 5, 6)), (1, 0)], [(0, 4)], []])
