@@ -32,7 +32,7 @@ def run(runs: int, quick: bool) -> Report:
     directory = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
     stack.enter_context(contextlib.redirect_stdout(io.StringIO()))  # The learner says that it checkpointed.
     server = stack.enter_context(ReplayServer(config, spec, "benchmark", directory / "replay", inline=True))
-    learner = make_learner(server.connection, server.manifest, spec, 0, stop, directory)
+    learner = make_learner(server.connection, server.manifest, 0, stop, directory)
     stack.callback(learner.close)
     worker = RolloutWorker(server.connection, server.manifest, "actor_0", 0, 0, stop)
     stack.callback(worker.close)

@@ -65,7 +65,7 @@ def through_the_server(
     process = stack.enter_context(server.ServerProcess(manifest))
     workload.fill(process.connection, rows, sizes)
     directory = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
-    learner = make_learner(process.connection, manifest, spec, 0, threading.Event(), directory)
+    learner = make_learner(process.connection, manifest, 0, threading.Event(), directory)
     stack.enter_context(contextlib.redirect_stdout(io.StringIO()))  # It says that it checkpointed.
     stack.callback(learner.close)
     # Where the learner has its own: without a word, TensorFlow would put it onto the first GPU of a machine that has one.

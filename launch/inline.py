@@ -65,7 +65,7 @@ def run_inline(
     run.write_config(config)
     connection, manifest, seed = server.connection, server.manifest, config.seed
     roles = _Roles(
-      learner=make_learner(connection, manifest, spec, derive_seed(seed, "learner"), stop, run.checkpoints),
+      learner=make_learner(connection, manifest, derive_seed(seed, "learner"), stop, run.checkpoints),
       worker=RolloutWorker(connection, manifest, "actor_0", 0, derive_seed(seed, "actor"), stop),
       evaluator=Evaluator(connection, manifest, derive_seed(seed, "evaluator"), stop, run.checkpoints / "policy"),
     )

@@ -143,7 +143,7 @@ def learn(
   refuse_second_learner(connection, manifest, process.stop)
   directory = run or RunDirectory(run_root / manifest.config.name / manifest.run_id)
   seed = derive_seed(manifest.config.seed, "learner")
-  learner = make_learner(connection, manifest, manifest.spec, seed, process.stop, directory.checkpoints, device)
+  learner = make_learner(connection, manifest, seed, process.stop, directory.checkpoints, device)
   _live(process, connection, learner)
 
 

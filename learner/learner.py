@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
-from acme import core, specs
+from acme import core
 
 from configs import Stopped, UserError
 from learner.checkpoint import Counters, LearnerCheckpoints
@@ -241,7 +241,6 @@ class Learner(core.Learner):
 def make_learner(
   connection: Connection,
   manifest: Manifest,
-  spec: specs.EnvironmentSpec,
   seed: int,
   stop: threading.Event,
   checkpoint_dir: pathlib.Path,
@@ -252,7 +251,6 @@ def make_learner(
   Args:
     connection: to the server.
     manifest: of the run.
-    spec: of the environment.
     seed: of the initial weights.
     stop: ends a wait for transitions, and the learner's loop.
     checkpoint_dir: the directory of the run's checkpoints.
@@ -265,7 +263,7 @@ def make_learner(
   config = manifest.config
   device = choose_device(device or config.learner.device)
   with tf.device(device):
-    updates = make_updates(config, manifest.codec, spec, seed)
+    updates = make_updates(config, manifest.codec, manifest.spec, seed)
   published = PolicySource(connection, config.replay.default.name).fetch()
   parts = LearnerParts(
     updates=updates,

@@ -5,11 +5,11 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-import reverb
 import tensorflow as tf
 
 from replay_server.contract.connection import Connection
 from replay_server.contract.reverb_api import Sampler
+from replay_server.contract.row_stream import make_row_stream
 
 # A stream ends when it has waited this long for a sample, and is opened again, so that it notices when it is closed.
 STREAM_TIMEOUT_MS = 2_000
@@ -53,8 +53,8 @@ class StreamedTable:
     self.name = name
     self._portion = portion
     self._workers = workers
-    self._dataset = _make_dataset(connection.address, name, width, portion, workers)
-    self._iterator: Iterator[reverb.ReplaySample] | None = None
+    self._dataset = make_row_stream(connection.address, name, width, portion, workers, STREAM_TIMEOUT_MS)
+    self._iterator: Iterator[Any] | None = None
     self._kept: Samples = (
       np.empty((0, width), np.float32),
       np.empty(0, np.uint64),
@@ -108,25 +108,6 @@ class StreamedTable:
 def _view(tensor: tf.Tensor) -> npt.NDArray[Any]:
   """A tensor's values, without a copy."""
   return np.asarray(memoryview(tensor))
-
-
-def _make_dataset(address: str, table: str, width: int, portion: int, workers: int) -> tf.data.Dataset:
-  with tf.device("CPU:0"):
-    dataset = reverb.TrajectoryDataset(
-      address,
-      table,
-      dtypes={"row": tf.float32},
-      shapes={"row": tf.TensorShape([width])},
-      # A worker fetches no more than one draw takes: a sample's probability should not be older than necessary.
-      max_in_flight_samples_per_worker=portion,
-      num_workers_per_iterator=workers,
-      rate_limiter_timeout_ms=STREAM_TIMEOUT_MS,
-    ).batch(portion)
-  options = tf.data.Options()
-  options.autotune.enabled = False
-  options.threading.private_threadpool_size = 1
-  options.threading.max_intra_op_parallelism = 1
-  return dataset.with_options(options)
 
 
 class FreshTable:

@@ -159,10 +159,10 @@ def test_a_learner_with_every_pair_learns_and_can_be_resumed(serve, tmp_path, ch
   filled.fill("default", range(10), **action)
   filled.fill("done", range(5), **action)
   server = filled.server
-  learner = make_learner(server.connection, server.manifest, filled.spec, 0, filled.stop, tmp_path / "run")
+  learner = make_learner(server.connection, server.manifest, 0, filled.stop, tmp_path / "run")
   learner.run(num_steps=1)
   assert all(np.isfinite(value) for value in learner.metrics().values()), learner.metrics()
-  again = make_learner(server.connection, server.manifest, filled.spec, 1, filled.stop, tmp_path / "run")
+  again = make_learner(server.connection, server.manifest, 1, filled.stop, tmp_path / "run")
   again.close()
   assert again.gradient_steps == 2
   np.testing.assert_array_equal(again.get_variables([])[0], learner.get_variables([])[0])

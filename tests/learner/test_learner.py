@@ -43,7 +43,7 @@ def _learn(tmp_path: pathlib.Path) -> Iterator[Callable[..., Learner]]:
 
   def learn(filled: Any, directory: str = "checkpoints", seed: int = 0) -> Learner:
     server = filled.server
-    made.append(make_learner(server.connection, server.manifest, filled.spec, seed, filled.stop, tmp_path / directory))
+    made.append(make_learner(server.connection, server.manifest, seed, filled.stop, tmp_path / directory))
     return made[-1]
 
   yield learn
@@ -291,7 +291,7 @@ def test_a_checkpoint_of_other_networks_is_refused(filled, learn, tmp_path: path
   config = dataclasses.replace(filled.config, network=NetworkConfig((16,)))
   manifest = dataclasses.replace(filled.server.manifest, config=config)
   with pytest.raises(UserError, match=r"are not those of the config: resume with the algorithm and the network"):
-    make_learner(filled.server.connection, manifest, filled.spec, 0, filled.stop, tmp_path / "checkpoints")
+    make_learner(filled.server.connection, manifest, 0, filled.stop, tmp_path / "checkpoints")
   assert _files(tmp_path / "checkpoints") == before
 
 

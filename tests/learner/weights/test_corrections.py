@@ -92,7 +92,7 @@ def _config(make_config: Any, correction: str, **learner: Any) -> RunConfig:
 
 def _learner(filled: Any, folder: pathlib.Path) -> Learner:
   server = filled.server
-  return make_learner(server.connection, server.manifest, filled.spec, 0, filled.stop, folder / "checkpoints")
+  return make_learner(server.connection, server.manifest, 0, filled.stop, folder / "checkpoints")
 
 
 def _state(learner: Learner) -> dict[str, np.ndarray]:
