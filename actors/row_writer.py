@@ -21,8 +21,8 @@ from replay_server.contract.reverb_api import Reference
 BURST_ITEMS = 128
 BURST_SECONDS = 0.1
 # Above 50 pending items Reverb warns on every one of them.
-_FLUSH_AFTER_ITEMS = 20
-_PENDING_ITEMS = 20
+FLUSH_AFTER_ITEMS = 20
+PENDING_ITEMS = 20
 _FLUSH_TIMEOUT_MS = 500
 
 
@@ -116,8 +116,8 @@ class RowWriter:
         row.values = None
       writer.create_item(table, row.references, priority)
       self._unflushed += 1
-      if self._unflushed >= _FLUSH_AFTER_ITEMS:
-        self._wait(_PENDING_ITEMS)
+      if self._unflushed >= FLUSH_AFTER_ITEMS:
+        self._wait(PENDING_ITEMS)
 
   def flush(self) -> None:
     """Sends all items and waits until the server has confirmed them.

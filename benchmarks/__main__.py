@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 
-import launch  # noqa: F401  # First of all: it sets what libraries look for when they are imported.
+import launch  # noqa: F401  # First, as it sets environment variables that libraries read when they are imported.
 from benchmarks.measure import Report, format_report
 
 NAMES = ("adder", "sampler", "memory", "learner", "continuous", "inline", "worlds")
@@ -25,9 +25,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
   parser.add_argument(
     "names", nargs="*", metavar="NAME", help=f"which ones: {', '.join(NAMES)}; all of them by default"
   )
-  parser.add_argument("--quick", action="store_true", help="the smallest form: shows that it works, not how fast")
-  parser.add_argument("--runs", type=int, default=0, metavar="N", help=f"of each contender ({_RUNS}; with --quick 1)")
-  parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write everything that was measured there too")
+  parser.add_argument("--quick", action="store_true", help="the smallest form, which shows that it works, not how fast")
+  parser.add_argument(
+    "--runs", type=int, default=0, metavar="N", help=f"runs of each contender ({_RUNS}; with --quick 1)"
+  )
+  parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="a file for all measurements")
   options = parser.parse_args(arguments)
   unknown = sorted(set(options.names) - set(NAMES))
   if unknown:
@@ -61,7 +63,7 @@ def run_benchmark(name: str, runs: int, quick: bool) -> Report:
 
 @contextlib.contextmanager
 def _quiet_stderr() -> Iterator[None]:
-  """Sends the process's standard error to a file, C++ libraries' included, and shows its end after an error."""
+  """Redirects standard error, including what C++ libraries log, to a file; prints its end after an error."""
   sys.stderr.flush()
   kept = os.dup(2)
   with tempfile.TemporaryFile() as log:

@@ -3,8 +3,10 @@
 import threading
 import time
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from actors import row_writer
 from actors.adder import EventTableAdder, references_needed
@@ -49,9 +51,9 @@ def run(runs: int, quick: bool) -> Report:
   return Report(
     "adder",
     (
-      f"One writer; observation {workload.OBSERVATION_SIZE}, action {workload.ACTION_SIZE} float32, two event tables, tau "
-      f"{_HISTORY}, events on {_EVENT_RATE:.0%} of the steps: {per_row} items a row.",
-      f"Every writer waits after {row_writer._FLUSH_AFTER_ITEMS} items until at most {row_writer._PENDING_ITEMS} are "
+      f"One writer; observation {workload.OBSERVATION_SIZE}, action {workload.ACTION_SIZE} float32, two event tables, "
+      f"histories of {_HISTORY}, events on {_EVENT_RATE:.0%} of the steps: {per_row} items a row.",
+      f"Every writer waits after {row_writer.FLUSH_AFTER_ITEMS} items until at most {row_writer.PENDING_ITEMS} are "
       "unconfirmed; a bare one makes an item a row.",
       "Required: 20,000 items/s on an idle core, or .70 of the bare writer's items.",
     ),
@@ -91,10 +93,13 @@ def _inserted(connection: Connection, tables: list[str]) -> int:
 
 
 def _run_bare(
-  connection: Connection, table: str, steps: np.ndarray | list[dict[str, np.ndarray]], references: int
+  connection: Connection,
+  table: str,
+  steps: npt.NDArray[np.float32] | list[dict[str, npt.NDArray[Any]]],
+  references: int,
 ) -> Mapping[str, float]:
   with connection.client.trajectory_writer(references) as writer:
-    # As the adder's: a longer chunk would be pinned whole by any item on it.
+    # Chunks of one row, as the adder writes them: a single item would keep the whole of a longer one in memory.
     for path in [(name,) for name in steps[0]] if isinstance(steps, list) else [()]:
       writer.configure(path, num_keep_alive_refs=references, max_chunk_length=1)
     began = time.perf_counter()
@@ -103,8 +108,8 @@ def _run_bare(
       history = writer.history
       latest = {name: column[-1] for name, column in history.items()} if isinstance(step, dict) else history[-1]
       writer.create_item(table, 1.0, latest)
-      if index % row_writer._FLUSH_AFTER_ITEMS == 0:
-        writer.flush(row_writer._PENDING_ITEMS)
+      if index % row_writer.FLUSH_AFTER_ITEMS == 0:
+        writer.flush(row_writer.PENDING_ITEMS)
       if index % workload.EPISODE_STEPS == 0:
         writer.end_episode()
     writer.flush()

@@ -27,7 +27,7 @@ def run(runs: int, quick: bool) -> Report:
   small = _prioritized(mujoco.get_config(_WORLD), quick)
   large = _prioritized(mujoco.get_large_config(), quick)
   network = dataclasses.replace(large.network, hidden_sizes=(64,) * 4 if quick else large.network.hidden_sizes)
-  # The QR-SAC preset with SAC as the small one, so that size alone is compared; a call of one update takes seconds on a CPU.
+  # The QR-SAC preset with SAC, so that only the size differs. One update a call, which already takes seconds on a CPU.
   sac = SacConfig(policy_learning_rate=2.5e-5, temperature=0.01, learn_temperature=False)
   large_learner = dataclasses.replace(large.learner, algorithm=sac, updates_per_block=1, publish_period_updates=10)
   large = dataclasses.replace(large, network=network, learner=large_learner)
@@ -54,7 +54,7 @@ def run(runs: int, quick: bool) -> Report:
 
 
 def _prioritized(config: RunConfig, quick: bool) -> RunConfig:
-  """With priorities in every table and nothing that holds a side back."""
+  """With priorities in every table, and no limit on samples per insert."""
   capacity = 2_000 if quick else 20_000
   replay = config.replay
   default, *events = (dataclasses.replace(table, selector="prioritized", min_size=1) for table in replay.all_tables)
@@ -64,13 +64,13 @@ def _prioritized(config: RunConfig, quick: bool) -> RunConfig:
       replay, capacity=capacity, default=default, tables=tuple(events), environment_steps_per_update=None
     ),
     actor=dataclasses.replace(config.actor, random_steps=0),
-    # The smallest form shows that it works, for which it need not be compiled.
+    # The smallest form only shows that it works, so it is not compiled.
     learner=dataclasses.replace(config.learner, device="CPU:0", jit_compile=config.learner.jit_compile and not quick),
   )
 
 
 def _steps(config: RunConfig, runs: int, quick: bool) -> tuple[Figure, Figure]:
-  """Environment steps per second of a worker, and of the environment that it steps."""
+  """Environment steps per second of a worker, and of its environment alone."""
   steps = 200 if quick else 4_000
   environment = make_event_environment(config)
   spec = make_environment_spec(environment)

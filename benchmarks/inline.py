@@ -20,7 +20,7 @@ _STEPS_PER_UPDATE = 10
 
 
 def run(runs: int, quick: bool) -> Report:
-  """Steps and updates per second on the three-room world, server and all in this process."""
+  """Steps and updates per second in the three-room world, with everything, the server too, in this process."""
   blocks = 1 if quick else 10
   config = three_rooms.get_config()
   config = dataclasses.replace(config, learner=dataclasses.replace(config.learner, device="CPU:0"))
@@ -30,7 +30,7 @@ def run(runs: int, quick: bool) -> Report:
   stop = threading.Event()
   with contextlib.ExitStack() as stack:
     directory = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
-    stack.enter_context(contextlib.redirect_stdout(io.StringIO()))  # The learner says that it checkpointed.
+    stack.enter_context(contextlib.redirect_stdout(io.StringIO()))  # The learner prints that it checkpointed.
     server = stack.enter_context(ReplayServer(config, spec, "benchmark", directory / "replay", inline=True))
     learner = make_learner(server.connection, server.manifest, 0, stop, directory)
     stack.callback(learner.close)

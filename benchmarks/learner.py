@@ -1,4 +1,4 @@
-"""Updates per second through the server against updates on a batch that lies in memory."""
+"""Updates per second through the server against updates on a batch in memory."""
 
 import contextlib
 import io
@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 from acme import specs
 
@@ -46,15 +47,15 @@ def run(runs: int, quick: bool) -> Report:
 def through_the_server(
   config: RunConfig, spec: specs.EnvironmentSpec, seconds: float, runs: int, num_actions: int = 0, name: str = ""
 ) -> tuple[Figure, Figure]:
-  """Updates per second of a whole learner whose tables are full, and of its algorithm on a block that lies in memory.
+  """Updates per second of a whole learner whose tables are full, and of its algorithm on a block in memory.
 
   Args:
     config: of the run.
     spec: of its environment.
-    seconds: that a run lasts.
-    runs: of each.
-    num_actions: where they are discrete.
-    name: of what is measured, for the figures.
+    seconds: length of a measured run.
+    runs: number of runs of each contender.
+    num_actions: number of discrete actions; 0 for continuous ones.
+    name: prefix of the figures' names.
   """
   manifest = workload.make_manifest(config, spec)
   codec = manifest.codec
@@ -66,9 +67,9 @@ def through_the_server(
     workload.fill(process.connection, rows, sizes)
     directory = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
     learner = make_learner(process.connection, manifest, 0, threading.Event(), directory)
-    stack.enter_context(contextlib.redirect_stdout(io.StringIO()))  # It says that it checkpointed.
+    stack.enter_context(contextlib.redirect_stdout(io.StringIO()))  # It prints that it checkpointed.
     stack.callback(learner.close)
-    # Where the learner has its own: without a word, TensorFlow would put it onto the first GPU of a machine that has one.
+    # On the learner's device: by default TensorFlow would take the first GPU of a machine that has one.
     device = choose_device(config.learner.device)
     with tf.device(device):
       updates = make_updates(config, codec, spec, 0)
@@ -96,7 +97,7 @@ def _timed(step: Callable[[], None], updates: int, seconds: float) -> Contender:
   return run
 
 
-def _update(updates: Updates, block: np.ndarray, device: str) -> None:
+def _update(updates: Updates, block: npt.NDArray[np.float32], device: str) -> None:
   with tf.device(device):
     weights, tables = tf.ones(block.shape[:2]), tf.zeros(block.shape[:2], tf.int64)
     metrics, outputs = updates.update_block(tf.constant(block), weights, tables, {}, updates.controls(0))

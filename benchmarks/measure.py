@@ -1,4 +1,4 @@
-"""How the benchmarks measure: interleaved runs, medians, and ratios of runs that lie side by side in time."""
+"""How the benchmarks measure: interleaved runs, medians, and ratios of neighbouring runs."""
 
 import dataclasses
 import statistics
@@ -9,7 +9,7 @@ Contender = Callable[[], Mapping[str, float]]
 
 @dataclasses.dataclass(frozen=True)
 class Figure:
-  """One thing measured, a value a run."""
+  """One measured quantity, with a value for each run."""
 
   what: str
   unit: str
@@ -23,14 +23,14 @@ class Figure:
 
 @dataclasses.dataclass(frozen=True)
 class Ratio:
-  """One thing against another.
+  """The ratio of two figures.
 
   Attributes:
-    what: against what.
+    what: names both.
     median: the ratio of the medians.
     pairs: the ratio of each run to the run beside it.
-    required: the least that the ratio should be; None where it only informs.
-    aim: what it ought to be.
+    required: the least value that is acceptable; None if there is no requirement.
+    aim: the value to aim for.
   """
 
   what: str
@@ -59,14 +59,14 @@ class Report:
 
 
 def interleave(contenders: Mapping[str, Contender], runs: int) -> dict[str, dict[str, tuple[float, ...]]]:
-  """Runs the contenders in turn (A B A B ...), so that what disturbs the machine disturbs all of them.
+  """Runs the contenders in turn (A B A B ...), so that a disturbance of the machine affects all of them.
 
   Args:
-    contenders: name -> one run of it, which returns name -> value of what it measured.
-    runs: of each, after one that does not count.
+    contenders: name -> a function that makes one run of it and returns quantity -> value.
+    runs: number of runs of each, after a first one that does not count.
 
   Returns:
-    Contender -> what it measured -> a value a run.
+    Contender -> quantity -> a value for each run.
   """
   for run in contenders.values():
     run()

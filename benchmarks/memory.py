@@ -1,8 +1,9 @@
-"""What a step takes on the server, and what each further table that references it adds."""
+"""Memory that a step takes on the server, and that each further table which references it adds."""
 
 import threading
 
 import numpy as np
+import numpy.typing as npt
 
 from actors.row_writer import RowWriter
 from benchmarks import server, workload
@@ -39,11 +40,11 @@ def run(runs: int, quick: bool) -> Report:
 
 
 def _counted(steps: int) -> int:
-  """The first fifth also brings the server's threads, buffers and arenas to life: it is left out."""
+  """How many steps are measured: not the first fifth, for which the server also makes threads, buffers and arenas."""
   return steps - steps // 5
 
 
-def _bytes_per_step(manifest: Manifest, rows: np.ndarray, tables: list[str]) -> float:
+def _bytes_per_step(manifest: Manifest, rows: npt.NDArray[np.float32], tables: list[str]) -> float:
   with server.ServerProcess(manifest) as process:
     writer = RowWriter(process.connection, 1, threading.Event())
     begin = len(rows) - _counted(len(rows))
@@ -55,7 +56,7 @@ def _bytes_per_step(manifest: Manifest, rows: np.ndarray, tables: list[str]) -> 
   return grown / _counted(len(rows))
 
 
-def _write(writer: RowWriter, rows: np.ndarray, tables: list[str]) -> None:
+def _write(writer: RowWriter, rows: npt.NDArray[np.float32], tables: list[str]) -> None:
   for row in rows:
     reference = writer.append(row)
     for name in tables:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
+import numpy.typing as npt
 import reverb
 import tensorflow as tf
 
@@ -17,7 +18,7 @@ from replay_server.contract.codec import RowCodec
 from replay_server.contract.connection import Connection
 
 _BATCH_SIZES = (32, 256)
-# Drawn before the clock starts, so that a stock from before the run counts for less.
+# Drawn before the clock starts, so that blocks prefetched before the run count less.
 _WARM_UP_BLOCKS = 2
 
 
@@ -63,7 +64,7 @@ def run(runs: int, quick: bool) -> Report:
 
 
 class _Sampler:
-  """A stratified sampler with the time it needs to close."""
+  """A stratified sampler, which the `with` statement closes."""
 
   def __init__(self, connection: Connection, config: RunConfig):
     self.block = config.learner.batch_size * config.learner.updates_per_block
@@ -107,10 +108,10 @@ def _dataset(connection: Connection, codec: RowCodec, batch_size: int) -> tf.dat
   ).batch(batch_size)
 
 
-def _next_batch(batches: Iterator[reverb.ReplaySample]) -> np.ndarray:
-  """The same four arrays that a block of the sampler has, as numpy sees them."""
+def _next_batch(batches: Iterator[reverb.ReplaySample]) -> npt.NDArray[np.float32]:
+  """The next batch's rows; reads their keys and probabilities too, which a block of the sampler also holds."""
   sample = next(batches)
-  rows: np.ndarray = sample.data.numpy()
+  rows: npt.NDArray[np.float32] = sample.data.numpy()
   sample.info.key.numpy()
   sample.info.probability.numpy()
   return rows

@@ -1,4 +1,4 @@
-"""A replay server in a process of its own: `python -m benchmarks.server`, and the handle of whoever starts it."""
+"""A replay server in a process of its own, `python -m benchmarks.server`, and a handle to it."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ from replay_server.contract.connection import Connection
 from replay_server.contract.manifest import Manifest
 from replay_server.process import tables
 
-# Beside a run's own tables: the same rows in one table, and the same transitions with a column a field.
+# Two tables beside a run's own: one with the same rows, and one with the same transitions in a column for each field.
 UNIFORM = "uniform"
 COLUMNS = "columns"
 COLUMN_FIELDS = ("observation", "action", "reward", "next_observation", "discount")
@@ -33,22 +33,22 @@ _END_SECONDS = 10
 class ServerProcess:
   """A server with a run's tables, `UNIFORM` and `COLUMNS`; the `with` statement ends it.
 
-  It ends when its standard input closes, so it also ends when this process dies, however that happens.
+  The server ends when its standard input closes, so it also ends when this process dies, however that happens.
 
   Attributes:
-    connection: to it.
+    connection: to the server.
   """
 
   def __init__(self, manifest: Manifest):
     """Starts the server and waits until it answers.
 
     Args:
-      manifest: whose config and codec give the tables.
+      manifest: its config and codec define the tables.
 
     Raises:
-      RuntimeError: it did not start.
+      RuntimeError: the server did not start.
     """
-    self._log = tempfile.TemporaryFile()  # noqa: SIM115
+    self._log = tempfile.TemporaryFile()  # noqa: SIM115  # It stays open until `close`.
     self._process = subprocess.Popen(
       [sys.executable, "-m", "benchmarks.server"],
       cwd=pathlib.Path(__file__).resolve().parent.parent,
@@ -98,7 +98,7 @@ class ServerProcess:
 
 
 def make_tables(manifest: Manifest) -> list[reverb.Table]:
-  """The run's tables and the two to compare with, none of which ever holds a writer back."""
+  """The run's tables and the two to compare with; none of them ever blocks a writer."""
   config, codec = manifest.config, manifest.codec
   capacity = sum(config.replay.capacity_of(table) for table in config.replay.all_tables)
   return [

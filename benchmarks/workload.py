@@ -1,10 +1,11 @@
-"""What the benchmarks feed in: seeded transitions, and the configs of their tables."""
+"""The benchmarks' input: seeded transitions, and the configs of their tables."""
 
 import dataclasses
 import threading
 
 import dm_env
 import numpy as np
+import numpy.typing as npt
 from acme import specs
 
 from actors.row_writer import RowWriter
@@ -13,6 +14,8 @@ from environments.timestep import EventTimeStep
 from replay_server.contract.codec import RowCodec
 from replay_server.contract.connection import Connection
 from replay_server.contract.manifest import Manifest
+
+Rows = npt.NDArray[np.float32]  # [rows, width]
 
 OBSERVATION_SIZE = 17
 ACTION_SIZE = 6
@@ -41,16 +44,16 @@ def make_config(
   """A run with a default table and an event table for each further share.
 
   Args:
-    shares: of a batch, the default table's first.
-    capacity: in transitions, over all tables; they divide it as they do a batch.
+    shares: the tables' shares of a batch, the default table's first.
+    capacity: in transitions, of all tables together; each has the share that it has of a batch.
     batch_size: of the learner.
     default: name of the default table.
-    history: tau of every event.
+    history: of every event, in steps.
   """
   names = [f"event_{index}" for index in range(1, len(shares))]
   return RunConfig(
     name="benchmark",
-    # Conditions are evaluated by environments, of which there is none.
+    # Only environments evaluate conditions, and there is none here.
     events=tuple(EventSpec(name, "environments.three_rooms:done", history=history) for name in names),
     replay=ReplayConfig(
       capacity=capacity,
@@ -71,7 +74,7 @@ class Episode:
   """Made before the clock starts: `steps[0]` begins the episode, and `actions[i]` leads to `steps[i + 1]`."""
 
   steps: tuple[EventTimeStep, ...]
-  actions: tuple[np.ndarray, ...]
+  actions: tuple[npt.NDArray[np.float32], ...]
 
 
 def make_episodes(transitions: int, events: int, event_rate: float, seed: int = 0) -> list[Episode]:
@@ -103,8 +106,8 @@ def _make_episode(rng: np.random.Generator, length: int, events: int, event_rate
   return Episode(tuple(steps), tuple(actions))
 
 
-def make_rows(codec: RowCodec, count: int, num_actions: int = 0, seed: int = 0) -> np.ndarray:
-  """Packed rows of random transitions, float32 [count, width]."""
+def make_rows(codec: RowCodec, count: int, num_actions: int = 0, seed: int = 0) -> Rows:
+  """Packed rows of random transitions."""
   rng = np.random.default_rng(seed)
   packer = codec.packer()
   zeros = {field.name: np.zeros(field.shape, field.dtype) for field in codec.fields}
@@ -120,14 +123,14 @@ def make_rows(codec: RowCodec, count: int, num_actions: int = 0, seed: int = 0) 
   return np.stack(rows)
 
 
-def fill(connection: Connection, rows: np.ndarray, sizes: dict[str, int], extra: dict[str, int] | None = None) -> None:
-  """Writes each row once, into one of the tables, and the first ones into further tables too.
+def fill(connection: Connection, rows: Rows, sizes: dict[str, int], extra: dict[str, int] | None = None) -> None:
+  """Writes each row once and references it from one of the tables, and the first rows from further tables too.
 
   Args:
     connection: to the server.
-    rows: float32 [at least the sum of `sizes`, width].
-    sizes: table -> rows that it alone of these gets.
-    extra: table -> how many of all those rows it gets as well.
+    rows: at least as many as the sum of `sizes`.
+    sizes: table -> how many rows it gets; no two of these tables share a row.
+    extra: table -> how many rows it gets, counted from the first.
   """
   writer = RowWriter(connection, 1, threading.Event())
   tables = [name for name, size in sizes.items() for _ in range(size)]

@@ -16,18 +16,19 @@ from environments.grid_world import VIEW_SIZE
 
 _OURS = ("two_rooms", "obstacle_course", "randomised_skills")
 _THEIRS = ("MiniGrid-LavaCrossingS9N2-v0", "MiniGrid-DoorKey-8x8-v0")
-# Of ours and theirs, which have one more that does nothing. The two rooms have the first three.
+# Of the library's worlds; their seventh does nothing.
 _ACTIONS = 6
 
 
 def run(runs: int, quick: bool) -> Report:
-  """Steps per second of random actions, episodes' beginnings included; nothing but the world in the loop."""
-  # Of each a second or two: a shorter run on a busy machine says little.
+  """Steps per second of the bare worlds under random actions, resets included."""
+  # A run takes a second or two: a shorter one is too noisy on a busy machine.
   steps, their_steps = (2_000, 300) if quick else (100_000, 5_000)
   contenders: dict[str, Contender] = {}
   for name in _OURS:
     env = make(EnvironmentConfig(name))
-    contenders[name] = _gym_contender(env, steps, int(env.action_space.n))  # type: ignore[attr-defined]
+    assert isinstance(env.action_space, gymnasium.spaces.Discrete)
+    contenders[name] = _gym_contender(env, steps, int(env.action_space.n))
   contenders["obstacle_course with its events"] = _event_contender("obstacle_course", steps)
   for name in _THEIRS:
     for see_through, suffix in ((True, ", through walls"), (False, "")):
@@ -39,7 +40,7 @@ def run(runs: int, quick: bool) -> Report:
     "worlds",
     (
       "Random actions; a new episode after each that ends. The library's worlds give their view of "
-      f"{VIEW_SIZE} x {VIEW_SIZE} cells as a flat vector, and no more; through walls, as ours do, costs them less.",
+      f"{VIEW_SIZE} x {VIEW_SIZE} cells as a flat vector, and no more; seeing through walls, as in ours, costs less.",
       "Required: as fast as the library's.",
     ),
     tuple(figures.values()),
@@ -52,8 +53,8 @@ def run(runs: int, quick: bool) -> Report:
 
 
 def _make_theirs(name: str, see_through: bool) -> gymnasium.Env[Any, Any]:
-  env = gymnasium.make(name, agent_view_size=VIEW_SIZE, disable_env_checker=True).unwrapped
-  env.see_through_walls = see_through  # type: ignore[attr-defined]
+  env: Any = gymnasium.make(name, agent_view_size=VIEW_SIZE, disable_env_checker=True).unwrapped
+  env.see_through_walls = see_through
   flat: gymnasium.Env[Any, Any] = gymnasium.wrappers.FlattenObservation(ImgObsWrapper(env))
   return flat
 

@@ -7,7 +7,7 @@ from configs.presets import two_rooms
 from experiments.definition import Budget, Experiment, Method, Panel, Threshold, evaluated_every, known_method
 from experiments.two_rooms import in_small_rooms, with_gap_potential
 
-# Section 5.3 compares the events at .7 and says that a sweep follows, without its values.
+# Section 5.3 compares the events at .7 and announces a sweep without giving its values.
 DEFAULT_PROBABILITY = 0.7
 SWEEP = (0.3, 0.7, 0.9)
 

@@ -25,12 +25,12 @@ def run_command(name: str, seeds: int | None, processes: int | None, budget: str
   """Runs an experiment by its name, or lists all of them.
 
   Args:
-    name: of the experiment; empty lists them.
-    seeds: of every method; None for the budget's.
-    processes: runs at once; None for as many as there are cores.
-    budget: its name.
-    out: folder for everything; empty takes runs/experiments/<name>/<budget>.
-    methods: names, separated by commas; empty for all of the experiment.
+    name: of the experiment; empty lists all of them.
+    seeds: number of seeds of every method; None for the budget's.
+    processes: number of runs at once; None for as many as there are cores.
+    budget: name of the budget.
+    out: folder for all output; empty takes runs/experiments/<name>/<budget>.
+    methods: names, separated by commas; empty for all of the experiment's.
 
   Returns:
     The exit code: 0, 1 where a run failed, 130 where it was interrupted.
@@ -61,7 +61,7 @@ def run_experiment(
   folder: Folder,
   command: str,
 ) -> int:
-  """Runs what has no result yet and writes what all results give; returns the exit code.
+  """Runs what has no result yet, then writes the CSV, the picture and the table; returns the exit code.
 
   Raises:
     UserError: a run cannot be made from the experiment's config, or a file cannot be written.
@@ -86,7 +86,7 @@ def run_experiment(
 
 
 def _take_in(csv_file: pathlib.Path, folder: Folder) -> None:
-  """Makes results of the runs in an earlier CSV whose own files are gone: none of them is run again, or lost."""
+  """Restores result files that are gone from an earlier CSV, so that none of its runs is repeated or lost."""
   with _in_folder(folder):
     folder.results.mkdir(parents=True, exist_ok=True)
     for result in read_curves(csv_file):
@@ -139,7 +139,7 @@ def _write(
   folder: Folder,
   command: str,
 ) -> None:
-  # Here, since they take seconds to import.
+  # Imported here, as that takes seconds.
   from experiments import pictures, tables
 
   base = folder.path / experiment.name

@@ -7,7 +7,7 @@ from configs.methods import per
 from configs.presets import classic_control, lunar_lander, mujoco
 from experiments.definition import Budget, Change, Experiment, Method, Panel, Threshold, evaluated_every, known_method
 
-# Section 6 compares several and does not list them.
+# Section 6 compares several exponents and does not list them.
 EXPONENTS = (0.4, 0.65, 0.9)
 
 _RETURN = Panel("eval_return", "return (30 episodes)")
@@ -25,7 +25,7 @@ def get_pendulum() -> Experiment:
       Method("qr_sac", "QR-SAC", _with_learner_of(classic_control.get_pendulum_qr_sac_config())),
       Method("td3", "TD3", _with_learner_of(classic_control.get_pendulum_td3_config())),
     ),
-    # The last evaluation is at 9,900 environment steps, warm-up included: the goal is to be reached within 10,000.
+    # The last evaluation is at 9,900 environment steps, warm-up included: the goal should be reached within 10,000.
     budgets={"paper": Budget(gradient_steps=9_400, seeds=5), "quick": Budget(gradient_steps=3_008, seeds=2)},
     panels=(Panel("eval_return", "return (10 episodes)"), _TRAINING),
     thresholds=(Threshold("eval_return", -200.0, "the first evaluation with a mean return of -200"),),
@@ -54,8 +54,8 @@ def get_lunar_lander() -> Experiment:
 
 
 def get_half_cheetah() -> Experiment:
-  """Experiment 10 on HalfCheetah: uniform replay, SSET, and SSET with events that this budget's policies do meet."""
-  # Table 2's are for policies that earn more than 8 a step; this budget's come to some 5.
+  """Experiment 10 on HalfCheetah: uniform replay, SSET, and SSET with events that this budget's policies reach."""
+  # Table 2's rewards are for policies that earn more than 8 a step; this budget's policies earn about 5.
   rewards = {reward / 4: share for reward, share in mujoco.EVENTS["HalfCheetah"].items()}
   quarter = Method("sset_quarter", "SSET, thresholds / 4", _with_events_of(mujoco.get_config("HalfCheetah", rewards)))
   return _mujoco("HalfCheetah", 3_000.0, quarter)
@@ -67,8 +67,8 @@ def get_hopper() -> Experiment:
 
 
 def _mujoco(world: str, threshold: float, *more: Method) -> Experiment:
-  config = evaluated_every(mujoco.get_config(world), 5_008)  # A multiple of a block's sixteen.
-  # As many episodes as the paper's Figure 12.
+  config = evaluated_every(mujoco.get_config(world), 5_008)  # A multiple of a block's 16 updates.
+  # As many episodes as in the paper's Figure 12.
   config = dataclasses.replace(config, evaluator=dataclasses.replace(config.evaluator, episodes=30))
   return Experiment(
     name=world.lower(),
@@ -83,12 +83,12 @@ def _mujoco(world: str, threshold: float, *more: Method) -> Experiment:
 
 
 def _with_learner_of(other: RunConfig) -> Change:
-  """Changes the algorithm."""
+  """Takes the learner, and so the algorithm, of another config."""
   return lambda config: dataclasses.replace(config, learner=other.learner)
 
 
 def _with_events_of(other: RunConfig) -> Change:
-  """Changes the events and the tables, with their shares."""
+  """Takes the events and the tables, with their shares, of another config."""
 
   def change(config: RunConfig) -> RunConfig:
     replay = dataclasses.replace(config.replay, default=other.replay.default, tables=other.replay.tables)

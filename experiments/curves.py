@@ -1,4 +1,4 @@
-"""The CSV of an experiment's curves, which holds all that its runs gave."""
+"""The CSV of an experiment's curves, which holds everything that its runs measured."""
 
 import csv
 import io
@@ -11,7 +11,7 @@ from configs import UserError
 from experiments.definition import Experiment
 from experiments.jobs import RunResult, format_value
 
-# Before the experiment's own; the last is the digest of the run's job.
+# They come before the experiment's columns; `config` is the digest of the run's job.
 _RUN_COLUMNS = ("method", "seed", "config")
 _DIGEST = re.compile("[0-9a-f]+")
 
@@ -19,7 +19,7 @@ Results = Mapping[str, Sequence[RunResult]]  # Method -> its runs, by seed.
 
 
 def curves_csv(experiment: Experiment, results: Results) -> str:
-  """One row for each evaluation of each run: what run it is, and the experiment's columns; empty where not measured."""
+  """One row for each evaluation of each run: the run's columns and the experiment's; what was not measured is empty."""
   text = io.StringIO()
   writer = csv.writer(text, lineterminator="\n")
   writer.writerow((*_RUN_COLUMNS, *experiment.columns))
@@ -31,10 +31,10 @@ def curves_csv(experiment: Experiment, results: Results) -> str:
 
 
 def read_curves(path: pathlib.Path) -> list[RunResult]:
-  """The runs of a file that holds what `curves_csv` gave; none where there is no such file.
+  """The runs of a file that `curves_csv` made; none if there is no such file.
 
   Raises:
-    UserError: it is something else.
+    UserError: the file is something else.
   """
   if not path.is_file():
     return []

@@ -1,4 +1,4 @@
-"""What an experiment is: a config, the methods that are compared on it, what is measured, and how it is drawn."""
+"""What an experiment is: a config, the methods that it compares, what it measures, and how that is drawn."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -11,13 +11,13 @@ from configs.methods import METHODS
 Change = Callable[[RunConfig], RunConfig]
 Band = Literal["bootstrap", "std"]
 
-# Columns of every run's curve, beside its probes.
+# Columns of every run's curves, beside the experiment's own.
 EVALUATION_COLUMNS = ("environment_steps", "gradient_steps", "eval_return", "eval_length", "eval_solved")
 
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-  """One of the things that are compared: a method of `configs.methods`, or any other change of the experiment's config.
+  """What an experiment compares: a method of `configs.methods`, or any other change of the experiment's config.
 
   Attributes:
     name: on the command line and in the CSV.
@@ -32,12 +32,12 @@ class Method:
 
 @dataclasses.dataclass(frozen=True)
 class Budget:
-  """How much is run.
+  """How long and how often every method is run.
 
   Attributes:
     gradient_steps: of every run.
-    seeds: runs of every method, with the seeds 0, 1, ...
-    change: what else a smaller budget changes in the config, as the size of the world.
+    seeds: number of runs of every method, with the seeds 0, 1, ...
+    change: further changes of the config that a smaller budget needs, such as a smaller world.
   """
 
   gradient_steps: int
@@ -47,12 +47,12 @@ class Budget:
 
 @dataclasses.dataclass(frozen=True)
 class Threshold:
-  """What a run has to reach, for the table of steps to it.
+  """A value that a run should reach; the table lists the gradient steps to it.
 
   Attributes:
-    curve: a column, as "eval_return".
-    at_least: its value from which on the threshold is reached.
-    text: what that means, as "first solved".
+    curve: a column, such as "eval_return".
+    at_least: the value of the curve at which the threshold is reached.
+    text: the threshold in words, such as "the first evaluation that reaches the goal".
   """
 
   curve: str
@@ -67,7 +67,7 @@ class Panel:
   Attributes:
     curve: a column, drawn over gradient steps.
     label: of the vertical axis.
-    methods: that it shows; empty for all.
+    methods: names of the methods that it shows; empty for all.
   """
 
   curve: str
@@ -81,16 +81,16 @@ class Experiment:
 
   Attributes:
     name: on the command line.
-    summary: one line: what it shows and where it stands in the paper.
-    config: that the methods change; its budget and its seed are set for each run.
-    methods: that are compared.
+    summary: what it shows and where it is in the paper, on one line.
+    config: what the methods change; each run sets its budget and its seed.
+    methods: what is compared.
     budgets: by name.
-    panels: of the picture, in its order, two in a row.
+    panels: of the picture, in order, two in a row.
     thresholds: for the table.
-    probes: column -> `module:function` of more curves. The function takes the run's config and returns one from the weights,
-      float32 [P], to a number; it is called after every evaluation.
-    recorded: columns of metrics.csv that become curves too, as they are after each evaluation: "train_return", the mean over
-      the last 100 episodes.
+    probes: column -> `module:function` of further curves. The function takes the run's config and returns a function from
+      weights, float32 [P], to a number, which is called after every evaluation.
+    recorded: columns of metrics.csv that become curves too, with their value after each evaluation; such as "train_return",
+      the mean over the last 100 episodes.
     reference: the method that the others are compared with.
     band: around the means in the picture: a 95 % bootstrap interval of the mean, or the standard deviation over seeds.
   """
@@ -118,14 +118,14 @@ class Experiment:
 
   @property
   def columns(self) -> tuple[str, ...]:
-    """Of a run's curve."""
+    """The columns of a run's curves."""
     return (*EVALUATION_COLUMNS, *self.recorded, *self.probes)
 
   def select(self, names: Sequence[str]) -> tuple[Method, ...]:
-    """The methods of these names, which may also be others of `configs.methods` than the experiment's own.
+    """The methods of these names, the experiment's own or others of `configs.methods`.
 
     Args:
-      names: in any order; none for the experiment's own.
+      names: in any order; empty for all of the experiment's own.
 
     Raises:
       UserError: a name is unknown; the sentence names the nearest.
@@ -139,9 +139,9 @@ class Experiment:
     return tuple(known[name] for name in dict.fromkeys(names))
 
   def config_of(self, method: Method, budget: Budget, seed: int) -> RunConfig:
-    """The config of one run, which goes on to its budget whether it is solved or not.
+    """The config of one run, which uses its whole budget whether it is solved or not.
 
-    It does not hold the experiment's name: a run that two experiments have in common is the same in both.
+    It does not hold the experiment's name, so that experiments can have runs in common.
     """
     config = method.change(budget.change(self.config))
     return dataclasses.replace(
@@ -170,7 +170,7 @@ def papers_methods() -> tuple[Method, ...]:
 
 
 def evaluated_every(config: RunConfig, gradient_steps: int) -> RunConfig:
-  """`config` with an evaluation after so many gradient steps, a multiple of a block's."""
+  """`config` with an evaluation every `gradient_steps`, which are a multiple of a block's updates."""
   return dataclasses.replace(config, evaluator=dataclasses.replace(config.evaluator, period_updates=gradient_steps))
 
 

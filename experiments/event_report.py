@@ -1,4 +1,4 @@
-"""How events fire along episodes, and what the SSET paper would say of it: pure functions of event masks."""
+"""How events fire in episodes, and the SSET paper's advice on them: pure functions of event masks."""
 
 import collections
 import dataclasses
@@ -21,8 +21,8 @@ class EpisodeTrace:
   """One episode.
 
   Attributes:
-    masks: of the events that each step fired; bit i is event i of the config.
-    whole: False where it was cut off because there were steps enough.
+    masks: for each step, the events that it fired; bit i is event i of the config.
+    whole: False if the roll-out ended before the episode.
   """
 
   masks: Sequence[int]
@@ -35,17 +35,16 @@ class EventUse:
 
   Attributes:
     name: of the event.
-    table: that it feeds; None where it is only watched.
-    history: tau in steps.
+    table: the table that it feeds; None if it is only watched.
+    history: in steps.
     firings: how often it fired.
-    per_step: firings in each step, mu of the theory.
-    episode_share: share of the whole episodes in which it fired; None where no episode ended.
-    back_median: steps, the event's own included, from the last earlier step at which any event fired, or from the episode's
-      start, to the event: what its history must hold to reach back there. Half of the firings need at most so many.
-    back_90: 90 % of the firings need at most so many.
-    back_most: all of them do.
-    back_table_median: the same as `back_median`, of the events on the same table alone.
-    reaching: share of the firings whose history reaches back.
+    per_step: firings per step, the theory's mu.
+    episode_share: share of the whole episodes in which it fired; None if no episode ended.
+    back_median: median over the firings of `steps_back` to any event, which is the history that reaches back there.
+    back_90: its 90 % quantile.
+    back_most: its maximum.
+    back_table_median: as `back_median`, but only events that feed the same table count.
+    reaching: share of the firings whose history reaches back to any event or to the episode's start.
   """
 
   name: str
@@ -63,18 +62,18 @@ class EventUse:
 
 @dataclasses.dataclass(frozen=True)
 class TableUse:
-  """What one table got.
+  """What one table received.
 
   Attributes:
     name: of the table.
-    probability: eta_i.
-    capacity: kappa_i in transitions.
-    min_size: d_i in transitions.
-    sent: transitions sent to it, those that it would have evicted included.
+    probability: its share of every batch (eta_i).
+    capacity: in transitions (kappa_i).
+    min_size: in transitions (d_i).
+    sent: transitions sent to it, including those that it would have evicted.
     step_share: share of all transitions that was sent to it.
     filled: share of its capacity that is filled.
-    drawn: how many times as often as without event tables a transition that is in this and the default table is drawn, once
-      every table takes part; None where nothing was sent.
+    drawn: how often a transition that is in this table and in the default table is drawn, as a multiple of how often it is
+      drawn without event tables, once every table takes part; None if nothing was sent.
   """
 
   name: str
@@ -89,11 +88,11 @@ class TableUse:
 
 @dataclasses.dataclass(frozen=True)
 class EventsReport:
-  """What some steps say about a config's events.
+  """What a roll-out says about a config's events.
 
   Attributes:
-    steps: looked at.
-    episodes: that ended.
+    steps: environment steps.
+    episodes: number of episodes that ended.
     events: in the config's order.
     tables: the default table first.
     advice: sentences.
@@ -107,7 +106,7 @@ class EventsReport:
 
 
 def make_report(config: RunConfig, traces: Sequence[EpisodeTrace]) -> EventsReport:
-  """What these episodes say about the config's events; at least one step in all."""
+  """What these episodes, of at least one step in all, say about the config's events."""
   steps = sum(len(trace.masks) for trace in traces)
   events = tuple(_event_use(config, bit, traces, steps) for bit in range(len(config.events)))
   tables = _table_uses(config, traces, steps)
@@ -121,14 +120,14 @@ def make_report(config: RunConfig, traces: Sequence[EpisodeTrace]) -> EventsRepo
 
 
 def steps_back(masks: Sequence[int], event: int, others: int) -> list[int]:
-  """For each step at which `event` fires, the steps after the last earlier one at which `others` fire, up to and with it.
+  """For each firing of `event`, the number of steps since one of `others` last fired, or since the episode's start.
 
-  Where there was none in the episode, it is the steps from the episode's start.
+  The step of the firing counts, the one of the earlier event does not.
 
   Args:
     masks: of an episode.
     event: bit mask of the event.
-    others: bit mask of the events that count as earlier ones.
+    others: bit mask of the earlier events to look for.
   """
   result, last = [], -1
   for step, mask in enumerate(masks):
@@ -140,16 +139,16 @@ def steps_back(masks: Sequence[int], event: int, others: int) -> list[int]:
 
 
 def sent_steps(masks: Sequence[int], events: Sequence[tuple[int, int]]) -> int:
-  """How many steps of an episode go to one table (SSET, Algorithm 1): histories overlap, and a step goes there once.
+  """How many steps of an episode go to one table (SSET, Algorithm 1); where histories overlap, a step goes there once.
 
   Args:
     masks: of the episode.
-    events: (bit mask, tau) of each event that feeds the table.
+    events: (bit mask, history in steps) of each event that feeds the table.
   """
   histories = sorted(
     (max(0, step - history + 1), step) for step, mask in enumerate(masks) for event, history in events if mask & event
   )
-  count, covered = 0, -1  # Steps up to `covered` have been counted, where they are in a history.
+  count, covered = 0, -1  # All steps up to `covered` that are in a history are counted.
   for first, last in histories:
     count += max(0, last - max(first, covered + 1) + 1)
     covered = max(covered, last)
@@ -179,7 +178,7 @@ def _event_use(config: RunConfig, bit: int, traces: Sequence[EpisodeTrace], step
 
 
 def _quantile(values: Sequence[int], share: float) -> int | None:
-  """The least of the values that `share` of them do not exceed."""
+  """The least value that at least `share` of the values do not exceed."""
   return int(np.quantile(values, share, method="inverted_cdf")) if values else None
 
 
@@ -218,7 +217,7 @@ def _advise(steps: int, events: Sequence[EventUse], tables: Sequence[TableUse]) 
   if share > MOST_SHARE + 1e-9:
     advice.append(
       f"The event tables take {share:.0%} of every batch together, more than the {MOST_SHARE:.0%} that the paper advises "
-      "unless events are chosen with care: lower their probabilities, or be sure of the events."
+      "unless events are chosen with care: lower their shares (`probability`), or be sure of the events."
     )
   fed = [event for event in events if event.table is not None]
   advice += [sentence for event in fed for sentence in _advise_event(event, steps)]
@@ -230,13 +229,13 @@ def _advise(steps: int, events: Sequence[EventUse], tables: Sequence[TableUse]) 
 def _advise_event(event: EventUse, steps: int) -> list[str]:
   if not event.firings:
     return [
-      f"Event {event.name!r} never fired in {steps:,} steps: correct its condition, or look further with a policy that gets "
-      "there (--checkpoint) or with more --steps; until it fires, its table takes no part."
+      f"Event {event.name!r} never fired in {steps:,} steps: correct its condition, or try a policy that gets there "
+      "(--checkpoint) or more --steps; until it fires, its table takes no part."
     ]
   if event.per_step >= _NEARLY_ALWAYS:
     return [
-      f"Event {event.name!r} fired at {event.per_step:.0%} of the steps, so it singles out nothing: make it rarer, or wrap it "
-      "in environments.conditions:Rising if it is a state rather than a moment."
+      f"Event {event.name!r} fired at {event.per_step:.0%} of the steps, so it singles out nothing: make it rarer, or, if it "
+      "is a state rather than a moment, wrap it in environments.conditions:Rising."
     ]
   if event.reaching is not None and event.reaching < _REACHES:
     return [
@@ -250,8 +249,8 @@ def _advise_event(event: EventUse, steps: int) -> list[str]:
 def _advise_table(table: TableUse, steps: int) -> list[str]:
   if 0 < table.sent < table.min_size:
     return [
-      f"Table {table.name!r} got {table.sent:,} transitions in {steps:,} steps and takes part from {table.min_size:,} on: "
-      "lower its min_size if that is too late."
+      f"Table {table.name!r} got {table.sent:,} transitions in {steps:,} steps and takes part once it holds "
+      f"{table.min_size:,}: lower its min_size if that is too late."
     ]
   if table.step_share >= _NEARLY_EVERYTHING:
     return [

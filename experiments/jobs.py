@@ -1,4 +1,4 @@
-"""One run of an experiment as a job, and its result as a small file that says exactly what it is the result of."""
+"""Jobs, which are the runs of an experiment, and their results, small files that say exactly which job each belongs to."""
 
 import dataclasses
 import functools
@@ -15,7 +15,7 @@ from configs.migration import former_form
 from experiments.definition import Budget, Experiment, Method
 
 _HASH_DIGITS = 12
-# Of a curve's values, in the file of a run as in the CSV: tables are the same whichever they are made from.
+# Of a curve's values, in a run's file and in the CSV alike, so that both give the same tables.
 _VALUE_DIGITS = 6
 
 
@@ -39,11 +39,11 @@ class Job:
 
   @functools.cached_property
   def digest(self) -> str:
-    """Twelve hexadecimal digits of the SHA-256 of what makes this run another one: its config and its curves."""
-    # There and back, so that 10 and 10.0 for one field are the same config.
+    """Twelve hexadecimal digits of the SHA-256 of what identifies this run: its config and its curves."""
+    # Through a dict and back, so that 10 and 10.0 for one field are the same config.
     config: RunConfig = from_dict(to_dict(self.config))
-    # Without defaults, so that a field which comes with a later version leaves the runs of before what they were. In the form of
-    # before, so that their results stay theirs.
+    # Without defaults, so that a field that a later version adds does not change the digests of earlier runs. In the config's
+    # former form, so that those runs keep their results.
     content: dict[str, Any] = {"config": former_form(without_defaults(config)), "probes": dict(self.probes)}
     if self.recorded:
       content["recorded"] = list(self.recorded)
@@ -51,20 +51,20 @@ class Job:
 
   @property
   def stem(self) -> str:
-    """Of its run directory's name; two runs never share one."""
+    """Name of the run's directory, unique to the run."""
     return f"{self.method}-{self.seed}-{self.digest}"
 
 
 @dataclasses.dataclass(frozen=True)
 class RunResult:
-  """What a run that used its budget leaves.
+  """The result of a run that used its whole budget.
 
   Attributes:
     digest: of its job.
     method: the method's name.
     seed: of the run.
-    columns: of `points`.
-    points: one row for each evaluation; NaN where something was not measured.
+    columns: names of the columns of `points`.
+    points: one row for each evaluation; NaN stands for what was not measured.
   """
 
   digest: str
@@ -83,7 +83,7 @@ def plan(experiment: Experiment, methods: Sequence[Method], budget: Budget, seed
   """All runs of an experiment, the first seed of every method first.
 
   Raises:
-    UserError: a method's change refuses the experiment's config.
+    UserError: a method cannot be applied to the experiment's config.
   """
   return [
     Job(method.name, seed, experiment.config_of(method, budget, seed), experiment.probes, experiment.recorded)
@@ -105,13 +105,13 @@ def write_job(path: pathlib.Path, job: Job) -> None:
 
 
 def read_job(path: pathlib.Path) -> Job:
-  """What `write_job` wrote."""
+  """Reads what `write_job` wrote."""
   data = json.loads(path.read_text())
   return Job(data["method"], data["seed"], from_dict(data["config"]), data["probes"], tuple(data["recorded"]))
 
 
 def result_path(folder: pathlib.Path, run: Job | RunResult) -> pathlib.Path:
-  """Where a run's result lies; experiments in one folder share the runs that they have in common, under whatever names."""
+  """The file of a run's result. It is named after the digest alone, so that experiments in one folder share runs."""
   return folder / f"{run.digest}.json"
 
 
@@ -123,18 +123,18 @@ def write_result(path: pathlib.Path, result: RunResult) -> None:
 
 
 def read_result(path: pathlib.Path, job: Job) -> RunResult | None:
-  """A job's result; None where there is none, or only that of another config."""
+  """A job's result; None if there is none, or if the file is another job's."""
   try:
     data: dict[str, Any] = json.loads(path.read_text())
     points = tuple(tuple(math.nan if value is None else float(value) for value in row) for row in data["points"])
     result = RunResult(**{**data, "columns": tuple(data["columns"]), "points": points})
   except (OSError, ValueError, TypeError, KeyError):
-    return None  # What cannot be read is run again.
+    return None  # A run whose result cannot be read is run again.
   return result if result.digest == job.digest else None
 
 
 def format_value(value: float) -> str:
-  """A value of a curve as text: whole numbers whole, others with six digits, nothing for what was not measured."""
+  """A value of a curve as text: integers in full, others with six digits, and "" for what was not measured."""
   if not math.isfinite(value):
     return ""
   return str(int(value)) if value.is_integer() else f"{value:.{_VALUE_DIGITS}g}"

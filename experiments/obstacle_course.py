@@ -26,15 +26,15 @@ BUDGETS = {
   "paper": Budget(gradient_steps=64_000, seeds=30),
   "quick": Budget(gradient_steps=6_400, seeds=2, change=_with_short_warm_up),
 }
-# In gradient steps. Until something is learned, every episode of an evaluation and of the probes goes on to the time limit: with
-# half of this period, they would be a quarter of a run's time.
+# In gradient steps. Until something is learned, every episode of an evaluation or a probe lasts until the time limit; with half
+# of this period, those episodes would take a quarter of a run's time.
 EVALUATION_PERIOD = 1_600
 TRAINING = Panel("train_return", "return of training episodes (ε = .3)")
 _RETURNS = (Panel("eval_return", "return (ε = .05)"), TRAINING)
 
 
 def get_experiment() -> Experiment:
-  """Experiment 4: five methods. The others in this world are changes of it, so that they have runs in common."""
+  """Experiment 4: five methods. The other experiments in this world derive from it, so that they have runs in common."""
   return Experiment(
     name="obstacle_course",
     summary="spikes, lava, keys and doors: return (SSET, Section 5.4, Figure 4)",
@@ -54,7 +54,7 @@ def get_experiment() -> Experiment:
 
 
 def get_forgetting() -> Experiment:
-  """Experiment 6: what is left of the start (1, 4) for a policy trained from (1, 1)."""
+  """Experiment 6: how often a policy trained from (1, 1) succeeds from the start (1, 4)."""
   return dataclasses.replace(
     get_experiment(),
     name="forgetting",
@@ -84,7 +84,7 @@ def get_histories() -> Experiment:
 
 
 def get_weights() -> Experiment:
-  """Experiment 8: shares of the event tables, half of every batch in all and at least one row each."""
+  """Experiment 8: several shares of the event tables, which sum to half of every batch, with at least one row each."""
   events = tuple(obstacle_course.SHARES)
   equal = dict.fromkeys(events, 0.5 / len(events))
   return dataclasses.replace(
@@ -113,7 +113,7 @@ def _goal_with(history: int) -> Change:
 
 
 def _mostly(event: str) -> dict[str, float]:
-  """.4 for one event; the others share .1."""
+  """A share of .4 for one event; the others divide .1 equally."""
   others = [name for name in obstacle_course.SHARES if name != event]
   return {event: 0.4, **dict.fromkeys(others, 0.1 / len(others))}
 

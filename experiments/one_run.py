@@ -5,14 +5,16 @@ import os
 import pathlib
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
 
 from configs import RunConfig, UserError
 from environments import load_reference
 from experiments.definition import EVALUATION_COLUMNS
 from experiments.jobs import Job, RunResult, read_job, write_result
+from experiments.probes import Probe
 from launch.inline import run_inline
 from launch.process import RoleProcess, exit_process, stop_on_signals
 from launch.run_directory import RunDirectory
@@ -26,13 +28,13 @@ def main(job_file: str, run_folder: str, result_file: str, parent: str) -> int:
     run = RunDirectory(pathlib.Path(run_folder))
     process = RoleProcess("run", stop, run.logs)
     process.watch_parent()
-    if os.getppid() != int(parent):  # It died while this process imported its modules.
+    if os.getppid() != int(parent):  # The parent died while this process imported its modules.
       return 0
     return process.run(lambda: run_job(read_job(pathlib.Path(job_file)), run, pathlib.Path(result_file), stop))
 
 
 def run_job(job: Job, run: RunDirectory, result_file: pathlib.Path, stop: threading.Event) -> None:
-  """One inline run to its budget; a run that is stopped leaves no result.
+  """Runs a job inline until its budget is used and writes the result; a run that is stopped leaves none.
 
   Raises:
     UserError: something is wrong with the config, the environment or a probe, or a curve has no points.
@@ -40,7 +42,7 @@ def run_job(job: Job, run: RunDirectory, result_file: pathlib.Path, stop: thread
   probes = {column: make_probe(column, reference, job.config) for column, reference in job.probes.items()}
   probed: dict[int, dict[str, float]] = {}
 
-  def on_evaluation(gradient_steps: int, weights: np.ndarray) -> None:
+  def on_evaluation(gradient_steps: int, weights: npt.NDArray[np.float32]) -> None:
     probed[gradient_steps] = {column: probe(weights) for column, probe in probes.items()}
 
   status = run_inline(job.config, run, stop, RunView(quiet=True), on_evaluation)
@@ -56,13 +58,13 @@ def run_job(job: Job, run: RunDirectory, result_file: pathlib.Path, stop: thread
   write_result(result_file, RunResult(job.digest, job.method, job.seed, columns, tuple(points)))
 
 
-def make_probe(column: str, reference: str, config: RunConfig) -> Callable[[np.ndarray], float]:
-  """The function from weights, float32 [P], to a number that `reference` makes for `config`.
+def make_probe(column: str, reference: str, config: RunConfig) -> Probe:
+  """Makes the probe of `column` for `config`, by the function that `reference` names.
 
   Raises:
     UserError: it cannot be loaded.
   """
-  probe: Callable[[np.ndarray], float] = load_reference(reference, f"The probe {column!r}")(config)
+  probe: Probe = load_reference(reference, f"The probe {column!r}")(config)
   return probe
 
 
@@ -72,13 +74,13 @@ def _points(
   recorded: tuple[str, ...],
   probed: Mapping[int, Mapping[str, float]],
 ) -> list[tuple[float, ...]]:
-  """A row of `columns` for every evaluation; NaN where something was not measured."""
+  """A row of `columns` for every evaluation; NaN stands for what was not measured."""
   points: list[dict[str, float | None]] = []
   for row in read_metrics(run.path / METRICS_FILE):
     if row.get("eval_solved") is not None:
       points.append({**row, **probed.get(int(row["gradient_steps"] or 0), {})})
     elif points:
-      # The status that was written with the evaluation, and others until the next one.
+      # Rows of statuses that follow an evaluation: the first one with a value gives it.
       for name in recorded:
         if points[-1].get(name) is None:
           points[-1][name] = row.get(name)

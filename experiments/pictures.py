@@ -13,10 +13,10 @@ from experiments import statistics
 from experiments.definition import Experiment, Method, Panel
 from experiments.jobs import RunResult
 
-# Okabe and Ito's palette without its yellow, which is too light for a line: told apart with every kind of colour vision.
+# Okabe and Ito's palette, which people with any kind of colour vision can tell apart; its yellow is too light for a line.
 _COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 _DASHES = ("-", "--", ":", "-.")
-# The methods of the paper have a colour each, the same in every picture.
+# Each of the paper's methods has the same colour in every picture.
 _METHODS = dict(zip(("uniform", "sset", "per", "reverse_sweep", "sset_per", "pbs", "sset_pbs"), _COLOURS, strict=True))
 _COLUMNS = 2
 
@@ -30,9 +30,9 @@ def draw(
   """Writes a PNG.
 
   Args:
-    experiment: whose panels are drawn.
+    experiment: gives the panels.
     methods: in the order of the legend.
-    results: method -> its runs; one without runs is left out.
+    results: method -> its runs; a method without runs is left out.
     path: of the picture.
   """
   shown = [method for method in methods if results.get(method.name)]
@@ -53,7 +53,7 @@ def draw(
 
 
 def styles_of(names: Sequence[str]) -> dict[str, tuple[str, str]]:
-  """Colour and dashes of every method, the paper's methods' own, and what they leave for the others."""
+  """Colour and dashes of every method: the paper's methods have their own, and the others take what is free."""
   free = [colour for colour in _COLOURS if colour not in {_METHODS.get(name) for name in names}]
   others = itertools.cycle(
     (colour, dashes) for dashes in _DASHES for colour in (free if dashes == _DASHES[0] else _COLOURS)

@@ -16,8 +16,8 @@ from experiments.jobs import Job, read_result, result_path, write_job
 from launch.run_directory import RunDirectory, take_failures
 
 _POLL_SECONDS = 0.2
-# Each run has one core's work: libraries with threads of their own would only get in each other's way. The networks are
-# small, so a GPU is no help, and as many runs as cores would not fit on one.
+# Each run has one core, on which threads of libraries would only get in each other's way. The networks are too small to gain
+# from a GPU, and as many runs as there are cores would not fit on one.
 _ENVIRONMENT = {
   "OMP_NUM_THREADS": "1",
   "OPENBLAS_NUM_THREADS": "1",
@@ -29,10 +29,10 @@ _ENVIRONMENT = {
 
 @dataclasses.dataclass(frozen=True)
 class Folder:
-  """Where an experiment's files lie.
+  """The folder of an experiment's files.
 
   Attributes:
-    path: of the experiment's output.
+    path: of the folder.
   """
 
   path: pathlib.Path
@@ -44,11 +44,11 @@ class Folder:
 
   @property
   def work(self) -> pathlib.Path:
-    """Run directories of the runs that go on, and of those that failed."""
+    """Run directories of the runs that are under way, and of those that failed."""
     return self.path / "work"
 
   def done(self, job: Job) -> bool:
-    """Whether the job has its result."""
+    """Whether the job has a result."""
     return read_result(result_path(self.results, job), job) is not None
 
 
@@ -57,8 +57,8 @@ class Progress:
   """How far the jobs are.
 
   Attributes:
-    fractions: of the jobs that run now, how far each is, from 0 to 1.
-    waiting: jobs that are still to be started.
+    fractions: stem of each job under way -> how much of it is done, from 0 to 1.
+    waiting: number of jobs that have not started.
   """
 
   fractions: Mapping[str, float]
@@ -70,8 +70,8 @@ class FailedRun:
   """A run that left no result.
 
   Attributes:
-    job: that failed.
-    sentence: why, for people.
+    job: the run's job.
+    sentence: why it failed, for the user.
   """
 
   job: Job
@@ -99,7 +99,7 @@ class _Running:
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=subprocess.STDOUT,
-        # A session of its own: Ctrl-C reaches this process alone, which ends its runs.
+        # In a session of its own: Ctrl-C reaches this process alone, which ends its runs.
         start_new_session=True,
       )
     if core is not None:
@@ -111,7 +111,7 @@ class _Running:
     return self._run.logs / "output"
 
   def fraction(self) -> float:
-    """How far the run is, from 0 to 1, by the status that it keeps writing."""
+    """How much of the run is done, from 0 to 1, according to its status file."""
     try:
       steps = json.loads((self._work / "status.json").read_text())["environment_steps"]
     except (OSError, ValueError):
@@ -119,7 +119,7 @@ class _Running:
     return min(1.0, float(steps) / self.job.config.environment_steps)
 
   def finish(self) -> str:
-    """Why the run, which has ended, failed; empty where it did not. A run that did not leaves its result alone."""
+    """Why the run, which has ended, failed; "" if it succeeded, in which case all files but its result are removed."""
     if read_result(self._result, self.job) is not None:
       shutil.rmtree(self._work, ignore_errors=True)
       return ""
@@ -129,7 +129,7 @@ class _Running:
     return f"Its process ended with code {self.process.returncode} and without a result: see {self.log}."
 
   def kill(self) -> None:
-    """Ends the process; what an unfinished run has done is of no use to anyone."""
+    """Ends the process and removes its files, which are of no use from an unfinished run."""
     with contextlib.suppress(ProcessLookupError):
       self.process.kill()
     self.process.wait()
@@ -144,25 +144,25 @@ def run_jobs(
   on_progress: Callable[[Progress], None],
   on_end: Callable[[Job, str], None],
 ) -> list[FailedRun]:
-  """Runs `jobs`; one that fails does not keep the others from going on.
+  """Runs `jobs`; if one fails, the others continue.
 
-  Whatever ends this function, no process is left.
+  No process is left behind, however this function ends.
 
   Args:
-    jobs: that have no result yet, in the order in which they are to be started.
+    jobs: the jobs without a result, in the order in which they start.
     folder: for their results.
     processes: how many run at once.
     stop: ends all of them.
     on_progress: called a few times a second.
-    on_end: called with every job that ended, and the sentence where it failed.
+    on_end: called with every job that ended, and why it failed or "".
 
   Returns:
     The runs that failed.
   """
   folder.results.mkdir(parents=True, exist_ok=True)
   waiting = collections.deque(jobs)
-  # A run with all its threads on one core makes a sixth more steps a second: the server's threads and its own then wake up for
-  # several messages at a time.
+  # A run whose threads share one core makes a sixth more steps a second: the server's threads and its own then wake up once for
+  # several messages.
   cores: set[int | None] = set(os.sched_getaffinity(0))
   if processes > len(cores):
     cores = {None}
@@ -185,5 +185,5 @@ def run_jobs(
     for run in running:
       run.kill()
     with contextlib.suppress(OSError):
-      folder.work.rmdir()  # Where nothing failed it is empty.
+      folder.work.rmdir()  # It is empty if nothing failed.
   return failed

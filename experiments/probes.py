@@ -1,7 +1,7 @@
-"""Curves beside the evaluator's: numbers that are worked out from a policy's weights.
+"""Probes: curves beside the evaluator's, computed from a policy's weights.
 
-A probe is a function of a run's config that returns one from weights, float32 [P], to a number. Those that play episodes play the
-same ones after every evaluation of a run, and others in a run with another seed.
+Each function here takes a run's config and returns a probe, a function from weights, float32 [P], to a number. A probe that plays
+episodes plays the same ones after every evaluation of a run; runs with another seed play others.
 """
 
 import dataclasses
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from actors.evaluator import PlayedEpisode, make_evaluated_behaviour, play_episode
 from configs import RunConfig, UserError
@@ -17,14 +18,15 @@ from environments import ThreeRooms, make, make_environment_spec, make_event_env
 from networks import make_acting_q_network
 from replay_server.contract.policy import PolicySnapshot
 
-# Of a probe that plays.
+# For each number of a probe that plays.
 _EPISODES = 10
 
-Probe = Callable[[np.ndarray], float]
+Weights = npt.NDArray[np.float32]  # [P]
+Probe = Callable[[Weights], float]
 
 
 def summed_q(config: RunConfig) -> Probe:
-  """The learned values summed over all states and actions (SSET, Section 5.1 and Figure 2(b)).
+  """The learned Q values, summed over all states and actions (SSET, Section 5.1 and Figure 2(b)).
 
   Raises:
     UserError: the run's world does not list its states.
@@ -66,12 +68,12 @@ def _mean_return(config: RunConfig, **arguments: Any) -> Probe:
   return lambda weights: float(np.mean([episode.episode_return for episode in played(weights)]))
 
 
-def _played(config: RunConfig, **arguments: Any) -> Callable[[np.ndarray], list[PlayedEpisode]]:
-  """The evaluator's kind of episodes, in the run's world with some arguments changed."""
+def _played(config: RunConfig, **arguments: Any) -> Callable[[Weights], list[PlayedEpisode]]:
+  """A function that plays as the evaluator does, in the run's world with some arguments changed."""
   world = dataclasses.replace(config.environment, arguments={**config.environment.arguments, **arguments})
   changed = dataclasses.replace(config, environment=world)
 
-  def play(weights: np.ndarray) -> list[PlayedEpisode]:
+  def play(weights: Weights) -> list[PlayedEpisode]:
     seed = derive_seed(config.seed, "probe")
     environment = make_event_environment(changed, seed=seed)
     snapshot = PolicySnapshot(version=0, learner_steps=0, weights=weights)

@@ -1,4 +1,4 @@
-"""What a person sees while an experiment goes on: a bar with the time left on a terminal, a line for each run elsewhere."""
+"""Shows an experiment's progress: a bar with the time left on a terminal, a line for each run elsewhere."""
 
 import math
 import sys
@@ -28,10 +28,10 @@ class ProgressView:
 
     Args:
       name: of the experiment.
-      total: runs of the experiment.
-      waiting: runs of those that are still to be done.
-      console: where to; standard output where None.
-      clock: seconds, of any origin.
+      total: number of runs of the experiment.
+      waiting: how many of them are still to be done.
+      console: to print to; None is standard output.
+      clock: gives seconds since any fixed moment.
     """
     self._console = console or Console(file=sys.stdout)
     self._name = name
@@ -61,7 +61,7 @@ class ProgressView:
       self._bar.stop()
 
   def update(self, progress: pool.Progress) -> None:
-    """Shows the present state."""
+    """Shows the present progress."""
     self._under_way = math.fsum(progress.fractions.values())
     if self._bar is not None:
       done = self._had + self._ended
@@ -69,7 +69,7 @@ class ProgressView:
       self._bar.update(self._task, completed=done + self._under_way, state=state)
 
   def ended(self, job: Job, sentence: str) -> None:
-    """Notes the end of a run; `sentence` says why it failed, where it did."""
+    """Counts a run that ended; `sentence` says why it failed and is empty if it did not."""
     self._ended += 1
     self._under_way = max(0.0, self._under_way - 1)
     if sentence:
@@ -79,7 +79,7 @@ class ProgressView:
       self.message(f"{job.method}, seed {job.seed}: done ({done} of {self._total} runs, {self._left()})")
 
   def message(self, text: str) -> None:
-    """Prints a text, above the bar where there is one."""
+    """Prints a text, above the bar if there is one."""
     self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
   def _left(self) -> str:
@@ -92,5 +92,5 @@ class ProgressView:
 
 
 def seconds_left(elapsed: float, done: float, to_do: float) -> float | None:
-  """How long `to_do` runs will take, after `done` runs, parts counted, took `elapsed` seconds; None before any was begun."""
+  """How long `to_do` runs will take if `done` runs, which need not be whole, took `elapsed` seconds; None if unknown."""
   return elapsed / done * to_do if done > 0.01 else None

@@ -36,7 +36,7 @@ def get_experiment() -> Experiment:
 
 
 def get_cagrad() -> Experiment:
-  """Experiment 9: conflict-averse gradients, with several coefficients and with one that falls to 0."""
+  """Experiment 9: conflict-averse gradients with several constant coefficients, and with one that falls to 0."""
   return dataclasses.replace(
     get_experiment(),
     name="cagrad",

@@ -1,9 +1,11 @@
-"""`slipstream events`: rolls out a policy and says how a config's events fire."""
+"""`slipstream events`: rolls out a policy and reports how a config's events fire."""
 
 import dataclasses
 import pathlib
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from acme import specs
 from rich.console import Console
 from rich.table import Table
@@ -20,7 +22,7 @@ from launch.view import format_number
 from networks import make_acting_policy
 from replay_server.contract.policy import PolicySnapshot, load_snapshot
 
-# Where there is no terminal: a log or a file may be as wide as it likes.
+# Used if the output is not a terminal, as a log or a file can be wide.
 _PLAIN_WIDTH = 160
 _LEGEND = (
   "steps back: what a history needs to reach an earlier event or the episode's start; drawn: times as often as without event "
@@ -82,7 +84,7 @@ def show_events(roll_out: RollOut, as_json: bool) -> int:
     console.print(Text(sentence, style="yellow"), soft_wrap=not console.is_terminal)
   if not report.advice:
     console.print()
-    console.print("Nothing of this is against the paper's advice.")
+    console.print("Nothing here is against the paper's advice.")
   return 0
 
 
@@ -129,12 +131,12 @@ def _make_behaviour(roll_out: RollOut, environment: EventEnvironment) -> Behavio
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class _SpaceSamples(Behaviour):
-  """Random actions where the spec has no finite bounds: gymnasium samples from unbounded spaces too."""
+  """Random actions for a spec without finite bounds, which gymnasium samples from unbounded spaces."""
 
   environment: EventEnvironment
 
-  def random_action(self) -> np.ndarray:
-    # Unbounded actions are the environment's own: only bounded ones are mapped.
+  def random_action(self) -> npt.NDArray[Any]:
+    # These are the environment's own actions: only bounded ones are mapped from [-1, 1].
     return np.asarray(self.environment.gym_env.action_space.sample(), self.actions.dtype)
 
 
@@ -144,7 +146,7 @@ def _epsilon(roll_out: RollOut) -> float:
   if roll_out.epsilon is not None:
     return roll_out.epsilon
   snapshot, learned = roll_out.snapshot
-  # The config's own exploration, where it is of the algorithm that learned the policy.
+  # The config's exploration if its algorithm is the one that learned the policy, else that of the policy's own config.
   algorithm = roll_out.config.learner.algorithm
   if not isinstance(algorithm, type(learned.learner.algorithm)):
     algorithm = learned.learner.algorithm

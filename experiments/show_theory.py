@@ -20,13 +20,13 @@ from launch.view import format_number
 _OVER_SAMPLING_COLOUR = "#0072B2"
 _SPEED_UP_COLOUR = "#E69F00"
 _POINTS = 300
-# Over-sampling that is hardly worth a table.
+# Over-sampling below this is hardly worth a table.
 _LITTLE = 1.5
 
 
 @dataclasses.dataclass(frozen=True)
 class QLearning:
-  """For Prop. 1; see `experiments.theory.monolithic_samples`."""
+  """The parameters of Prop. 1; see `experiments.theory.monolithic_samples`."""
 
   gamma: float
   accuracy: float

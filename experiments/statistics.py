@@ -1,7 +1,7 @@
 """The statistics of an experiment: scipy's bootstrap, and rliable's measures (Agarwal et al. 2021).
 
-rliable's own bootstrap draws from numpy's global generator whatever seed it is given, so the intervals are scipy's, with the same
-percentile method: the same results always give the same numbers.
+rliable's own bootstrap uses numpy's global generator whatever seed it is given. The intervals are scipy's instead, with the same
+percentile method, so that the same results always give the same numbers.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from experiments.jobs import RunResult
 
 CONFIDENCE = 0.95
 _RESAMPLES = 10_000
-# Of the statistics that scipy cannot take for all resamples at once, and of curves, which have a hundred points.
+# For statistics that scipy cannot vectorise over resamples, and for curves, which have a hundred points.
 _FEWER_RESAMPLES = 2_000
 
 Array = npt.NDArray[np.float64]
@@ -30,9 +30,9 @@ class Estimate:
   """A number with its 95 % bootstrap interval.
 
   Attributes:
-    value: of all runs.
-    low: end of the interval; NaN where there are too few runs for one.
-    high: the other end.
+    value: over all runs.
+    low: the lower end of the interval; NaN if there are too few runs for one.
+    high: the upper end, likewise.
   """
 
   value: float
@@ -41,7 +41,7 @@ class Estimate:
 
   @property
   def has_interval(self) -> bool:
-    """Whether there were runs enough for an interval."""
+    """Whether there were enough runs for an interval."""
     return math.isfinite(self.low) and math.isfinite(self.high)
 
 
@@ -54,7 +54,7 @@ class Curve:
     mean: [points], over seeds.
     low: [points], the lower edge of the band.
     high: [points], the upper edge.
-    runs: seeds.
+    runs: number of seeds.
   """
 
   gradient_steps: Array
@@ -68,19 +68,19 @@ class Curve:
 class Comparison:
   """One method's steps to a threshold, and how they compare with the reference's.
 
-  A run that did not reach the threshold counts with its budget, the least that it would have taken: such a mean is a lower
-  bound, and two such runs are a tie.
+  A run that did not reach the threshold counts with its budget, the least that it can have needed. A mean with such a run is
+  a lower bound, and two such runs are a tie.
 
   Attributes:
     method: the method's name.
-    runs: seeds.
-    reached: seeds that reached the threshold.
+    runs: number of seeds.
+    reached: number of seeds that reached the threshold.
     mean: gradient steps to it.
     std: over seeds, with n - 1; NaN for one seed.
     interquartile_mean: of the steps, without the lowest and the highest quarter of the seeds.
-    difference: of the means, method less reference; None for the reference itself and where there is none.
-    improvement: probability that a run of the method takes fewer steps than one of the reference, ties counting one half;
-      None likewise.
+    difference: of the means, method less reference; None for the reference itself and if there is no reference.
+    improvement: probability that a run of the method takes fewer steps than one of the reference, where a tie counts one
+      half; None likewise.
   """
 
   method: str
@@ -94,7 +94,7 @@ class Comparison:
 
 
 def steps_to(result: RunResult, threshold: Threshold) -> float:
-  """Gradient steps at the first evaluation that reaches the threshold; infinity where none does."""
+  """Gradient steps at the first evaluation that reaches the threshold; infinity if none does."""
   pairs = zip(result.column("gradient_steps"), result.column(threshold.curve), strict=True)
   return next((steps for steps, value in pairs if value >= threshold.at_least), math.inf)
 
@@ -114,8 +114,8 @@ def curve(results: Sequence[RunResult], column: str, band: Band) -> Curve:
   """One method's curve: the mean over its seeds, and a band around it.
 
   Args:
-    results: of its seeds, at least one.
-    column: that is drawn.
+    results: one for each seed, at least one.
+    column: name of the curve's column.
     band: "std", the standard deviation over seeds, or "bootstrap", a 95 % interval of the mean at each point.
   """
   runs = [dict(zip(result.column("gradient_steps"), result.column(column), strict=True)) for result in results]
@@ -130,7 +130,7 @@ def compare(steps: Sequence[float], reference: Sequence[float] | None, budget: i
   """One method's steps to a threshold against the reference's.
 
   Args:
-    steps: of every seed; infinity where the threshold was not reached.
+    steps: of every seed; infinity if it did not reach the threshold.
     reference: of every seed of the reference; None for the reference itself.
     budget: gradient steps of a run.
     method: the method's name.
@@ -167,7 +167,7 @@ def probability_of_fewer(ours: Array, theirs: Array) -> Estimate:
   """P(X < Y) + P(X = Y) / 2 for X of ours [n] and Y of theirs [m]: rliable's probability of improvement."""
 
   def probability(x: Array, y: Array) -> float:
-    # Fewer steps are better, and more of what rliable compares is.
+    # For rliable more is better, for us fewer steps are.
     return float(metrics.probability_of_improvement(-x[:, None], -y[:, None]))
 
   return _estimate((ours, theirs), probability, _FEWER_RESAMPLES)

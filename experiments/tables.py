@@ -1,4 +1,4 @@
-"""The tables that an experiment leaves: gradient steps to its thresholds, and where the methods end."""
+"""The tables of an experiment: gradient steps to its thresholds, and means over the last quarter of the budget."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from experiments.statistics import Comparison, Estimate
 
 
 def compare_all(experiment: Experiment, threshold: Threshold, results: Results, budget: Budget) -> list[Comparison]:
-  """Every method that has runs, against the reference where that has some."""
+  """Compares every method that has runs with the reference, if that has runs."""
   steps = {method: [statistics.steps_to(run, threshold) for run in runs] for method, runs in results.items() if runs}
   reference = steps.get(experiment.reference)
   return [
@@ -22,7 +22,7 @@ def compare_all(experiment: Experiment, threshold: Threshold, results: Results, 
 def summary_markdown(
   experiment: Experiment, methods: Sequence[Method], results: Results, budget: Budget, command: str
 ) -> str:
-  """The tables of all thresholds and of the last quarter of the budget, and what their columns are."""
+  """The tables of all thresholds and of the last quarter of the budget, and what their columns mean."""
   labels = {method.name: method.label for method in methods}
   lines = [f"# {experiment.name}", "", f"{experiment.summary[0].upper()}{experiment.summary[1:]}.", ""]
   lines += [f"    {command}", ""]

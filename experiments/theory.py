@@ -10,14 +10,14 @@ import math
 
 from configs import UserError
 
-# Of what lies above 0: far below anything of use, and far from where the formulas leave a float's range.
+# The least value for what must be above 0: far below any useful one, and large enough for floats not to overflow.
 LEAST = 1e-12
 _MOST_EVENTS = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-  """One set-up of event tables; for what the symbols mean see the module.
+  """One set-up of event tables; the module's docstring explains the symbols.
 
   Attributes:
     eta: in (0, 1).
@@ -48,15 +48,15 @@ class Setting:
 
 @dataclasses.dataclass(frozen=True)
 class Guarantee:
-  """What follows for a set-up.
+  """What the paper guarantees for a set-up.
 
   Attributes:
     m: Eq. 8. The paper's statements hold for m >= 0 and say nothing below.
-    over_sampling: Lemma 1, (1 - eta)^-m: every transition in an event table is drawn at least so many times as often as
-      without event tables; None where m < 0.
-    sample_share: Theorem 1, (1 - eta)^(2m): the share of the samples that target Q-learning needs with event tables, for the
-      states whose optimal trajectories lie in them; None where m < 0.
-    longest_history: the tau at which m is 0, 1 / (n mu), in steps: with longer histories nothing is proven.
+    over_sampling: Lemma 1, (1 - eta)^-m: every transition in an event table is drawn at least that many times as often as
+      without event tables; None if m < 0.
+    sample_share: Theorem 1, (1 - eta)^(2m): the samples that target Q-learning needs with event tables, as a share of those
+      without, for the states whose optimal trajectories are in the tables; None if m < 0.
+    longest_history: the tau at which m is 0, 1 / (n mu), in steps: nothing is proven for longer histories.
   """
 
   m: float
@@ -85,23 +85,23 @@ def exponent(setting: Setting) -> float:
   log_a = -math.log1p(-setting.eta)
   product = setting.events * setting.tau * setting.mu
   m = lambert_w_of_exp(log_a + math.log(log_a) - math.log(product)) / log_a - 1
-  # Where the product is 1, m is 0, and rounding alone puts it to either side.
+  # If the product is 1, m is 0, and rounding could make it negative.
   return max(m, 0.0) if product <= 1 else m
 
 
 def history_bound(eta: float, m: float, events: int, mu: float) -> float:
   """The condition of Lemma 1: the longest tau, in steps, for which it holds with this m > -1."""
-  return (1 - eta) ** m / ((m + 1) * events * mu)
+  return math.pow(1 - eta, m) / ((m + 1) * events * mu)
 
 
 def lambert_w_of_exp(x: float) -> float:
   """W_0(e^x): the w > 0 for which w + ln w = x.
 
-  Of the logarithm, so that no argument overflows. Newton's method on w + ln w, which is concave: from a start below the root
-  every iterate is larger than the last and none goes past it.
+  It takes the logarithm of W_0's argument, which cannot overflow. Newton's method solves the equation: w + ln w is concave, so
+  from a start below the root the iterates rise and never pass it.
   """
   if x < -40:
-    return math.exp(x)  # W_0(z) = z - z^2 + ..., z to rounding.
+    return math.exp(x)  # W_0(z) = z - z^2 + ..., which rounds to z.
   w = 1 / (1 + math.exp(-x))  # z / (1 + z) <= W_0(z).
   for _ in range(100):
     following = w * (1 + x - math.log(w)) / (1 + w)

@@ -2,14 +2,14 @@
 
 import os
 
-# What libraries look for when they are imported, so before any of them is. A role that Launchpad starts gets it as well.
+# Libraries read these when they are imported, so they are set first. Roles that Launchpad starts get them too.
 ENVIRONMENT = {
-  # With oneDNN's own operations an update of SAC takes 1.3 to 2.7 times as long on a CPU, one of double DQN nine tenths;
-  # matrices are multiplied by it either way.
+  # On a CPU, oneDNN's operations make an update of SAC take 1.3 to 2.7 times as long, and one of double DQN nine tenths as
+  # long. TensorFlow multiplies matrices with oneDNN either way.
   "TF_ENABLE_ONEDNN_OPTS": "0",
-  # TensorFlow's start-up chatter is not ours.
+  # Hides TensorFlow's start-up messages.
   "TF_CPP_MIN_LOG_LEVEL": "2",
-  # One observation's way through 256 x 256 weights takes numpy 11 us; with a second thread, which other roles miss, 30.
+  # For one observation and 256 x 256 weights numpy takes 11 us with one thread and 30 us with two.
   "OPENBLAS_NUM_THREADS": "1",
 }
 

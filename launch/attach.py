@@ -1,4 +1,4 @@
-"""Workers that join a running job from outside, and leave it, without its noticing more than their rows."""
+"""Workers that join a running job from outside; the job notices nothing but their rows."""
 
 import os
 import secrets
@@ -22,19 +22,20 @@ def attach(server: str, actors: int, pythonpath: str = "") -> int:
 
   Args:
     server: host:port of a running job.
-    actors: how many processes.
+    actors: number of worker processes.
     pythonpath: folders, as in PYTHONPATH, from which the run's environment and events can be imported.
 
   Returns:
-    The first failed worker's exit code; 0 where all went well, also where a worker was killed.
+    The exit code of the first worker that failed, or 0; a worker that was killed does not count as failed.
 
   Raises:
-    UserError: no server answers, or it holds no run that can be joined.
+    UserError: no server answers, or its run cannot be joined.
   """
   with stop_on_signals() as stop:
     _, manifest = join(server, stop)
-    print(f"Adding {actors} worker(s) to it; Ctrl-C takes them away again.", flush=True)
-    # Attached workers take seeds and exploration rates after the run's own; nobody counts them, so chance keeps them apart.
+    print(f"Adding {actors} worker(s); Ctrl-C removes them again.", flush=True)
+    # The index determines a worker's seed and exploration. Nobody counts attached workers, so a random offset keeps the
+    # indices of several `attach` commands apart.
     first = manifest.config.actor.workers + secrets.randbelow(2**20)
     workers = [_start(server, first + number, pythonpath) for number in range(actors)]
     try:
@@ -48,7 +49,7 @@ def _start(server: str, index: int, pythonpath: str) -> "subprocess.Popen[bytes]
   command = [sys.executable, "-m", "slipstream", "act", f"--server={server}", f"--name={name}", f"--index={index}"]
   if pythonpath:
     command.append(f"--pythonpath={pythonpath}")
-  # A session of its own: Ctrl-C reaches this process, which then asks each worker to stop.
+  # In a session of its own: Ctrl-C reaches this process alone, which then asks each worker to stop.
   return subprocess.Popen(command, env={**os.environ, **ROLE_ENVIRONMENT, ATTACHED: "1"}, start_new_session=True)
 
 

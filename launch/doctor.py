@@ -1,4 +1,4 @@
-"""What is wrong with this machine, or with an address, and what to do."""
+"""Finds what is wrong with this machine, or with an address, and what to do about it."""
 
 import dataclasses
 import importlib.metadata
@@ -24,12 +24,12 @@ _HOW_TO_INSTALL = "run 'make gpu', which installs the wheels of the dependency g
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-  """One thing that was looked at.
+  """The result of one check.
 
   Attributes:
-    name: of it.
-    state: "wrong" for what keeps a run from working, "note" for what some will want to know.
-    text: what was found, and what to do where something is to be done.
+    name: what was checked.
+    state: "wrong" if it keeps a run from working, "note" if it is only worth knowing.
+    text: what was found, and what to do about it.
   """
 
   name: str
@@ -38,7 +38,7 @@ class Finding:
 
 
 def examine_machine() -> list[Finding]:
-  """The machine, and the packages whose versions belong together."""
+  """Checks the machine, Python, and the packages that are pinned to one version."""
   machine = f"{platform.system()} on {platform.machine()}"
   is_supported = sys.platform == "linux" and platform.machine() == "x86_64"
   python = platform.python_version()
@@ -46,18 +46,18 @@ def examine_machine() -> list[Finding]:
   return [
     Finding("platform", "ok", machine)
     if is_supported
-    else Finding("platform", "wrong", f"{machine}: Reverb and Launchpad exist for Linux on x86-64 alone."),
+    else Finding("platform", "wrong", f"{machine}: Reverb and Launchpad run only on Linux on x86-64."),
     Finding("Python", "ok", python)
     if sys.version_info[:2] == (3, 10)
-    else Finding("Python", "wrong", f"{python}: Slipstream needs 3.10; make a .venv with it (make env)."),
+    else Finding("Python", "wrong", f"{python}: Slipstream needs 3.10: run make env, which makes a .venv with it."),
     Finding("processors", "ok", f"{len(os.sched_getaffinity(0))} cores for this process"),
     Finding("memory", "ok", f"{memory.available / 2**30:.1f} of {memory.total / 2**30:.1f} GiB free"),
-    *_examine_packages(importlib.metadata.requires("slipstream") or ()),
+    *examine_packages(importlib.metadata.requires("slipstream") or ()),
   ]
 
 
-def _examine_packages(requirements: Iterable[str]) -> list[Finding]:
-  """Those that are pinned to one version."""
+def examine_packages(requirements: Iterable[str]) -> list[Finding]:
+  """Checks the installed version of each requirement that is pinned to one version; the others are skipped."""
   findings = []
   for requirement in requirements:
     pinned = _PINNED.match(requirement)
@@ -67,17 +67,17 @@ def _examine_packages(requirements: Iterable[str]) -> list[Finding]:
     try:
       found = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-      findings.append(Finding(name, "wrong", f"not installed, {wanted} is needed: run make env."))
+      findings.append(Finding(name, "wrong", f"not installed, but {wanted} is needed: run make env."))
       continue
-    is_right = found == wanted
-    findings.append(
-      Finding(name, "ok" if is_right else "wrong", found if is_right else f"{found}, {wanted} is needed: run make env.")
-    )
+    if found == wanted:
+      findings.append(Finding(name, "ok", found))
+    else:
+      findings.append(Finding(name, "wrong", f"{found} is installed, but {wanted} is needed: run make env."))
   return findings
 
 
 def examine_gpu() -> list[Finding]:
-  """Driver, libraries, and what TensorFlow sees."""
+  """Checks the driver, the CUDA libraries, and whether TensorFlow sees a GPU."""
   driver = gpu.load_driver()
   if driver.problem:
     return [Finding("GPU", "note", "no NVIDIA driver on this machine: learners use the CPU.")]
@@ -101,16 +101,16 @@ def _examine_devices(all_loaded: bool) -> Finding:
     names = [tf.config.experimental.get_device_details(device).get("device_name", "unnamed") for device in devices]
     return Finding("TensorFlow", "ok", f"sees {', '.join(f'GPU:{index} ({name})' for index, name in enumerate(names))}")
   if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
-    return Finding("TensorFlow", "note", "sees no GPU, as CUDA_VISIBLE_DEVICES hides all of them.")
-  why = "although all libraries were loaded: see what TensorFlow logs." if all_loaded else "as libraries are missing."
+    return Finding("TensorFlow", "note", "sees no GPU, because CUDA_VISIBLE_DEVICES hides all of them.")
+  why = "although all libraries were loaded: see TensorFlow's log." if all_loaded else "because libraries are missing."
   return Finding("TensorFlow", "wrong", f"sees no GPU, {why}")
 
 
 def examine_address(address: str) -> list[Finding]:
-  """What answers at `address`, step by step: its name, its port, its tables, its run.
+  """Checks what answers at `address`, step by step: the name, the port, the server, and its run.
 
   Raises:
-    UserError: it is not host:port.
+    UserError: `address` is not host:port.
   """
   from configs.versions import library_versions
   from replay_server.contract.connection import Connection
@@ -125,28 +125,30 @@ def examine_address(address: str) -> list[Finding]:
   except ConnectionRefusedError:
     return [
       Finding(
-        "address", "wrong", f"{host} is there and nobody listens on port {port}: start a server, or check the port."
+        "address",
+        "wrong",
+        f"{host} is reachable, but nobody listens on port {port}: start a server, or check the port.",
       )
     ]
   except OSError as error:
     return [
       Finding("address", "wrong", f"{host}:{port} cannot be reached ({error}): check the network and the firewall.")
     ]
-  findings = [Finding("address", "ok", f"somebody listens on {connection.address}")]
+  findings = [Finding("address", "ok", f"something listens on {connection.address}")]
   try:
     connection.info()
     manifest = read_manifest(connection)
   except (ServerLost, UserError) as error:
     return [*findings, Finding("server", "wrong", str(error))]
   if manifest is None:
-    return [*findings, Finding("server", "wrong", "a replay server without a run: see its log.")]
+    return [*findings, Finding("server", "wrong", "the replay server holds no run: see its log.")]
   findings.append(Finding("server", "ok", f"run {manifest.run_id} ({manifest.config.name})"))
   others = {name: theirs for name, theirs in manifest.versions.items() if library_versions().get(name) != theirs}
   if others:
     named = ", ".join(f"{name} {version}" for name, version in others.items())
     findings.append(Finding("versions", "wrong", f"the server has {named}: use the same release on both sides."))
   else:
-    findings.append(Finding("versions", "ok", "the server's libraries are those of this machine"))
+    findings.append(Finding("versions", "ok", "the server and this machine have the same versions"))
   status = read_live_status(connection)
   if status is None:
     findings.append(Finding("status", "wrong", "the server has written no status: see its log."))

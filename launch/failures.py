@@ -1,11 +1,11 @@
-"""A run that failed while it went on."""
+"""The exception for a run that failed."""
 
 
 class RunFailed(Exception):
-  """A role failed; the message is a sentence for people.
+  """A role failed; the message tells the user why, in a sentence.
 
   Attributes:
-    exit_code: for the command.
+    exit_code: of the command.
   """
 
   def __init__(self, sentence: str, exit_code: int):

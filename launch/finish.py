@@ -10,7 +10,7 @@ from launch.stored_policy import find_policy, record_episode
 from replay_server.contract.policy import load_snapshot
 from replay_server.contract.status import RunStatus
 
-EXIT_INTERRUPTED = 130  # What a shell reports of a command that Ctrl-C ended.
+EXIT_INTERRUPTED = 130  # What a shell reports for a command that Ctrl-C ended.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,11 +18,11 @@ class Outcome:
   """How a run ended.
 
   Attributes:
-    status: the last.
-    run_dir: of the run.
-    summary: for people, some lines.
-    result: for scripts, "RESULT {json}".
-    exit_code: 0 where the run reached what it was for, 3 where it is unsolved at its budget, 130 where it was interrupted.
+    status: the run's last status.
+    run_dir: the run directory.
+    summary: a few lines for the user.
+    result: a line for scripts, "RESULT {json}".
+    exit_code: 0 if the run was solved or had no goal, 3 if its budget ended unsolved, 130 if it was interrupted.
   """
 
   status: RunStatus
@@ -38,8 +38,8 @@ class Outcome:
 
 
 def finish(status: RunStatus, run: RunDirectory, inline: bool = False) -> Outcome:
-  """Draws the learning curve and the best policy's greedy path, and sums the run up."""
-  report.plot_learning_curve(run.path)
+  """Draws the learning curve and the best policy's greedy path, and summarises the run."""
+  report.save_learning_curve(run.path)
   note = ""
   policy = find_policy(run)
   if policy is not None:

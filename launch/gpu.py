@@ -1,11 +1,11 @@
-"""The CUDA libraries that TensorFlow loads, from wherever they are: the system's, or those of the dependency group `gpu`."""
+"""Loads TensorFlow's CUDA libraries: the system's, or those of the dependency group `gpu`."""
 
 import ctypes
 import dataclasses
 import importlib.util
 import pathlib
 
-# What TensorFlow 2.8 opens (CUDA 11, cuDNN 8), each after those that it needs itself, and the wheel that holds it.
+# What TensorFlow 2.8 opens (CUDA 11, cuDNN 8) -> the wheel that holds it. Each library comes after its dependencies.
 LIBRARIES = {
   "libcudart.so.11.0": "cuda_runtime",
   "libcublasLt.so.11": "cublas",
@@ -24,9 +24,9 @@ class Library:
   """One shared library.
 
   Attributes:
-    name: as TensorFlow asks for it.
-    place: where it was found: a file of a wheel, or "the system"; empty where it was not.
-    problem: why it could not be loaded; empty where it was.
+    name: the file name that TensorFlow asks for.
+    place: where it was found: a file of a wheel, or "the system"; empty if it was not found.
+    problem: why it could not be loaded; empty if it was.
   """
 
   name: str
@@ -35,14 +35,14 @@ class Library:
 
 
 def load_driver() -> Library:
-  """NVIDIA's driver library."""
+  """Loads NVIDIA's driver library."""
   return _load(DRIVER, None)
 
 
 def load_libraries() -> list[Library]:
-  """Loads them all, so that TensorFlow, which asks for them by name, finds those of wheels, where no search path leads.
+  """Loads all CUDA libraries, so that TensorFlow finds those of wheels, which are on no search path, by their names.
 
-  It takes a second where they are there, and nothing where they are not.
+  This takes a second if they are installed, and no time if they are not.
   """
   wheels = _wheels()
   return [

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from actors.evaluator import Evaluator
@@ -24,12 +25,11 @@ from replay_server.contract.status import RunStatus
 from replay_server.process.keeper import TICK_SECONDS, Keeper
 from replay_server.process.server import ReplayServer
 
-# Of a run that says nothing about it.
+# Where `replay.environment_steps_per_update` is None.
 _STEPS_PER_UPDATE = 1.0
 
-
-# Gradient steps and the weights that were evaluated, float32 [P].
-OnEvaluation = Callable[[int, np.ndarray], None]
+# Takes the gradient steps and the evaluated weights, float32 [P].
+OnEvaluation = Callable[[int, npt.NDArray[np.float32]], None]
 
 
 def run_inline(
@@ -41,22 +41,22 @@ def run_inline(
 ) -> RunStatus:
   """Runs until solved, until the budget is used up, or until `stop` is set.
 
-  The same seed gives the same run up to which items Reverb samples, which it does not let one seed.
+  The same seed gives the same run, except for the items that Reverb samples: its generator cannot be seeded.
 
   Args:
     config: of the run.
-    run: its directory, with a checkpoint where it goes on.
-    stop: ends the run; the checkpoints are written then too.
-    view: that shows it.
-    on_evaluation: called after every evaluation, to look at the policy that was evaluated.
+    run: the run directory; the run resumes from the checkpoints in it, if there are any.
+    stop: ends the run, after its checkpoints are written.
+    view: shows the run's progress.
+    on_evaluation: called after every evaluation with the policy that was evaluated.
 
   Raises:
     UserError: something is wrong with the environment or the checkpoint.
   """
   prepare_tensorflow(config.learner.threads or 1)
-  # For environments and conditions that draw from the global generators.
+  # For environments and conditions that use the global generators.
   tf.random.set_seed(derive_seed(config.seed, "tensorflow"))
-  np.random.seed(derive_seed(config.seed, "numpy"))  # noqa: NPY002
+  np.random.seed(derive_seed(config.seed, "numpy"))  # noqa: NPY002  # The global generator is meant.
   spec = environment_spec(config)
   with (
     ReplayServer(config, spec, run.run_id, run.replay_checkpoint, inline=True) as server,
@@ -87,7 +87,7 @@ class _Roles:
   evaluator: Evaluator
 
   def heartbeats(self, ended: bool = False) -> list[Heartbeat]:
-    """What roles in processes of their own would have sent."""
+    """The heartbeats that these roles would send from processes of their own."""
     return [heartbeat_of(role, ended) for role in (self.learner, self.worker, self.evaluator)]
 
 
@@ -100,10 +100,11 @@ def _take_turns(
   steps_before: int,
   on_evaluation: OnEvaluation,
 ) -> None:
-  """Collects until a block of updates is due, does it, evaluates when that is due, and so on."""
+  """Collects transitions, and learns and evaluates whenever a block of updates or an evaluation is due."""
   learner, worker = roles.learner, roles.worker
   warm_up = config.replay.default.min_size
-  # A transition of n steps is stored when all of them are there. The learner waits for its minimum, and nobody would step.
+  # A transition of n steps is stored after its last step. Without these further steps the learner would wait for ever for
+  # its minimum.
   stored = warm_up + config.actor.environments * (config.learner.n_step - 1)
   steps_per_update = config.replay.environment_steps_per_update or _STEPS_PER_UPDATE
   block, period = config.learner.updates_per_block, config.evaluator.period_updates
@@ -124,8 +125,8 @@ def _take_turns(
       worker.step()
     at_budget = steps >= config.environment_steps
     if at_budget:
-      worker.flush()  # The server counts what has reached it.
-    # Besides by the clock, the status is made where the run may end: after an evaluation and at its budget.
+      worker.flush()  # The server counts the steps that have reached it.
+    # The status is updated by the clock, and whenever the run may end: after an evaluation and at its budget.
     if evaluated or at_budget or time.monotonic() - ticked > TICK_SECONDS:
       ticked = time.monotonic()
       status = keeper.tick(roles.heartbeats())
@@ -133,7 +134,7 @@ def _take_turns(
       if status.finished:
         return
       if keeper.checkpoint_is_due():
-        # Both together: a run that is killed goes on from one moment.
+        # Tables and learner together, so that a killed run resumes both from the same moment.
         worker.flush()
         keeper.checkpoint()
         learner.try_to_save()

@@ -1,4 +1,4 @@
-"""What every role's process needs around its loop: stopping, failing with a sentence, and not outliving its launcher."""
+"""What every role's process needs: it stops on request, reports failures in a sentence, and ends with its launcher."""
 
 import faulthandler
 import os
@@ -16,10 +16,10 @@ from launch.run_directory import Failure, write_failure
 
 EXIT_UNSOLVED = 3
 EXIT_SERVER_LOST = 4
-# In the environment of a worker that does not outlive the command that started it.
+# The environment variable of a worker that ends with the command that started it.
 ATTACHED = "SLIPSTREAM_ATTACHED"
-# From the moment the server is given up to the end of the process; the learner writes its checkpoint in it.
-_LAST_WORDS_SECONDS = 10.0
+# How long a role may go on after its server is lost; the learner writes its checkpoint meanwhile.
+_GRACE_SECONDS = 10.0
 _PARENT_POLL_SECONDS = 1.0
 
 
@@ -32,12 +32,12 @@ class RoleProcess:
   """
 
   def __init__(self, name: str, stop: threading.Event, logs: pathlib.Path | None = None):
-    """Makes it.
+    """Takes what the role needs; `run` runs it.
 
     Args:
       name: unique in the run.
       stop: set when the role should end.
-      logs: where a failure is left for the launcher; None where nobody launched this process.
+      logs: folder in which the launcher looks for failures; None if there is no launcher.
     """
     self.name = name
     self.stop = stop
@@ -45,18 +45,18 @@ class RoleProcess:
     self._lost = ""
 
   def server_lost(self, sentence: str) -> None:
-    """Ends the role: gives its loop a moment for its last words, then ends the process, as hung calls cannot be cancelled."""
+    """Stops the role, and ends the process if that takes too long: a call that hangs cannot be cancelled."""
     self._lost = sentence
     self._fail(sentence, EXIT_SERVER_LOST)
     self.stop.set()
-    timer = threading.Timer(_LAST_WORDS_SECONDS, os._exit, [EXIT_SERVER_LOST])
+    timer = threading.Timer(_GRACE_SECONDS, os._exit, [EXIT_SERVER_LOST])
     timer.daemon = True
     timer.start()
-    # A call into Reverb that hangs while it holds Python's lock stops every Python thread; this one is not one of those.
-    faulthandler.dump_traceback_later(_LAST_WORDS_SECONDS + 3, exit=True)
+    # A call into Reverb that hangs while it holds the GIL also stops the timer's thread; faulthandler's needs no GIL.
+    faulthandler.dump_traceback_later(_GRACE_SECONDS + 3, exit=True)
 
   def watch_parent(self) -> None:
-    """Stops the role when the process that started it is gone, in the background."""
+    """Watches the parent process in the background, and stops the role when it is gone."""
     parent = os.getppid()
 
     def watch() -> None:
@@ -68,9 +68,9 @@ class RoleProcess:
     threading.Thread(target=watch, name="parent-watch", daemon=True).start()
 
   def run(self, body: Callable[[], None]) -> int:
-    """Runs the role; returns its exit code. What people can mend is one sentence, anything else a traceback.
+    """Runs the role; returns its exit code. Reports a user's mistake in a sentence, any other exception with a traceback.
 
-    Meanwhile SIGUSR1 asks where each of its threads is: on file descriptor 2, even while a C++ call holds Python's lock.
+    Meanwhile SIGUSR1 prints the stack of every thread to file descriptor 2, even while a C++ call holds the GIL.
     """
     faulthandler.register(signal.SIGUSR1, file=2)
     try:
@@ -112,7 +112,7 @@ def run_role(name: str, body: Callable[[RoleProcess], None]) -> int:
 
 @contextmanager
 def stop_on_signals() -> Iterator[threading.Event]:
-  """An event that SIGTERM, SIGHUP and SIGINT set; a second SIGINT ends the process as it would have without this."""
+  """Yields an event that SIGTERM, SIGHUP and SIGINT set; a second SIGINT raises KeyboardInterrupt."""
   stop = threading.Event()
 
   def handle(signum: int, frame: object) -> None:
@@ -122,7 +122,7 @@ def stop_on_signals() -> Iterator[threading.Event]:
       signal.signal(signal.SIGINT, signal.default_int_handler)
 
   numbers = [signal.SIGTERM, signal.SIGINT]
-  if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # Under nohup a terminal that closes is to change nothing.
+  if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # Under nohup the process outlives its terminal.
     numbers.append(signal.SIGHUP)
   before = {number: signal.signal(number, handle) for number in numbers}
   try:
@@ -134,17 +134,17 @@ def stop_on_signals() -> Iterator[threading.Event]:
 
 @contextmanager
 def output_to(path: pathlib.Path) -> Iterator[None]:
-  """Sends to a file what this process prints: on Python's standard output, and what C++ libraries say on file descriptor 2.
+  """Redirects Python's standard output, and file descriptor 2, to which C++ libraries log, to a file.
 
-  Python's standard error stays where it is, for sentences that people should see.
+  Python's standard error is not redirected: it is for sentences that the user should see.
   """
   with path.open("a") as log:
     terminal = os.dup(2)
     stderr = sys.stderr
     os.dup2(log.fileno(), 2)
-    # Where standard error has no descriptor of its own, as in a notebook, it is no part of this.
+    # A notebook's sys.stderr does not write to file descriptor 2, so it stays as it is.
     if stderr is sys.__stderr__:
-      sys.stderr = open(terminal, "w", closefd=False)  # noqa: SIM115
+      sys.stderr = open(terminal, "w", closefd=False)  # noqa: SIM115  # It stays open until the `finally` below.
     try:
       with redirect_stdout(log):
         yield

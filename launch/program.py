@@ -15,7 +15,7 @@ from launch import ENVIRONMENT, roles
 from launch.process import RoleProcess, exit_process
 from launch.run_directory import RunDirectory
 
-# Launchpad signals all roles at once and kills after this. The server waits for the others' last words (at most 12 s) and
+# Launchpad asks all roles to stop at once, and kills them after this. The server waits up to 12 s for the others to end, and
 # then writes its tables.
 TERMINATION_NOTICE_SECONDS = 60
 ROLE_ENVIRONMENT = {**ENVIRONMENT, "PYTHONUNBUFFERED": "1"}
@@ -25,13 +25,13 @@ class RoleNode:
   """A role as a Launchpad node: constructed and run in a process of its own."""
 
   def __init__(self, name: str, logs: pathlib.Path, body: Callable[[RoleProcess], None]):
-    """Takes the process's name, where it leaves a failure, and the role as something that can be pickled."""
+    """Takes the process's name, the folder for a failure that it reports, and the role, which must be picklable."""
     self._name = name
     self._logs = logs
     self._body = body
 
   def run(self) -> None:
-    """Runs the role until Launchpad's stop signal or its own end, and exits with the role's code."""
+    """Runs the role until it ends or Launchpad stops it, and exits with the role's exit code."""
     import launchpad as lp
 
     process = RoleProcess(self._name, lp.stop_event(), self._logs)
@@ -44,7 +44,7 @@ def _run_node(name: str, logs: pathlib.Path, body: Callable[[RoleProcess], None]
 
 
 def build_program(config: RunConfig, run: RunDirectory, address: str) -> Any:
-  """Server, learner, rollout workers and evaluator; each is told the server's address and nothing else of the others."""
+  """Builds a program of server, learner, rollout workers and evaluator, which share nothing but the server's address."""
   import launchpad as lp
 
   port = int(address.rpartition(":")[2])
@@ -68,11 +68,11 @@ def build_program(config: RunConfig, run: RunDirectory, address: str) -> Any:
 
 @contextmanager
 def launched(program: Any, run: RunDirectory, on_interrupt: Callable[[], None]) -> Iterator[Any]:
-  """Starts a program's processes, their output going to the run's logs.
+  """Starts a program's processes; their output goes to the run's logs.
 
   Args:
-    program: of `build_program`.
-    run: whose logs they are.
+    program: from `build_program`.
+    run: holds the logs.
     on_interrupt: called at the first Ctrl-C, when all roles are asked to stop; a second one kills them.
 
   Yields:
@@ -84,9 +84,9 @@ def launched(program: Any, run: RunDirectory, on_interrupt: Callable[[], None]) 
   from launchpad.nodes.python.local_multi_processing import PythonProcess
 
   # Launchpad reads LAUNCHPAD_LOGGING_DIR once, when it is imported; a process can have more than one run.
-  launch_local_output_to_files._LOGGING_DIR = str(run.logs)
+  launch_local_output_to_files._LOGGING_DIR = str(run.logs)  # noqa: SLF001  # There is no public way; see above.
 
-  if "lp_dummy_config" not in flags.FLAGS:  # Launchpad 0.5.0 looks this flag up, and forgot to define it.
+  if "lp_dummy_config" not in flags.FLAGS:  # Launchpad 0.5.0 reads this flag and does not define it.
     flags.DEFINE_string("lp_dummy_config", "", "Unused.")
   if not flags.FLAGS.is_parsed():
     flags.FLAGS([sys.argv[0]])
@@ -98,9 +98,9 @@ def launched(program: Any, run: RunDirectory, on_interrupt: Callable[[], None]) 
     )
     for group in program.groups
   }
-  # Launchpad prints where its logs are and counts seconds on the screen, where the live view is.
+  # Launchpad would print the path of its logs and a countdown over the live view.
   with redirect_stdout(io.StringIO()):
-    # A terminal that closes hangs up on all processes at once. The roles inherit that they take no notice; this one asks them.
+    # A terminal that closes sends SIGHUP to all processes. The roles inherit that it is ignored; this process stops them.
     hang_up = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
       manager = lp.launch(
@@ -113,7 +113,7 @@ def launched(program: Any, run: RunDirectory, on_interrupt: Callable[[], None]) 
       signal.signal(signal.SIGHUP, hang_up)
     interrupt = _interrupt_handler(on_interrupt)
     before = {signal.SIGINT: signal.signal(signal.SIGINT, interrupt)}
-    if hang_up != signal.SIG_IGN:  # Under nohup a terminal that closes is to change nothing.
+    if hang_up != signal.SIG_IGN:  # Under nohup the run outlives its terminal.
       before[signal.SIGHUP] = signal.signal(signal.SIGHUP, _stop_all)
     try:
       yield manager
@@ -123,7 +123,7 @@ def launched(program: Any, run: RunDirectory, on_interrupt: Callable[[], None]) 
 
 
 def _role_environment(sees_gpu: bool) -> dict[str, str]:
-  # The launcher's whole path: environments and events are imported from wherever it could import them.
+  # The launcher's whole path, so that roles can import the same environments and events.
   environment = {**ROLE_ENVIRONMENT, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
   if not sees_gpu:
     environment["CUDA_VISIBLE_DEVICES"] = "-1"
@@ -131,13 +131,13 @@ def _role_environment(sees_gpu: bool) -> dict[str, str]:
 
 
 def _stop_all(signum: int, frame: object) -> None:
-  """Asks all roles to stop, as Launchpad does on this signal."""
+  """Asks all roles to stop, which Launchpad does on SIGTERM."""
   del signum, frame
   os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _interrupt_handler(on_interrupt: Callable[[], None]) -> Callable[[int, object], None]:
-  """First Ctrl-C: ask all roles to stop. Second: kill them. Launchpad does both, on these signals."""
+  """First Ctrl-C: asks all roles to stop. Second: kills them. Launchpad does so on SIGTERM and SIGQUIT."""
   pressed = False
 
   def handle(signum: int, frame: object) -> None:

@@ -1,4 +1,4 @@
-"""What a run leaves for people when it ends: a curve, pictures, a summary, and a line for scripts."""
+"""What a run leaves when it ends: a learning curve, pictures, a summary for the user, and a line for scripts."""
 
 import json
 import math
@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
@@ -20,8 +21,8 @@ LEARNING_CURVE_FILE = "learning_curve.png"
 GREEDY_PATH_FILE = "greedy_path.png"
 GREEDY_VIDEO_FILE = "videos/greedy_path.gif"
 
-# In the summary, where they exist.
-_LEFT_BEHIND = (
+# Listed in the summary if they exist.
+_FILES = (
   ("learning curve", LEARNING_CURVE_FILE),
   ("greedy path", GREEDY_PATH_FILE),
   ("greedy video", GREEDY_VIDEO_FILE),
@@ -29,22 +30,28 @@ _LEFT_BEHIND = (
   ("metrics", METRICS_FILE),
   ("TensorBoard", TENSORBOARD_FOLDER),
 )
-# Of Okabe and Ito's palette: told apart with every kind of colour vision.
-_EVALUATOR_COLOUR = "#0072B2"
-_TRAIN_COLOUR = "#E69F00"
-_SOLVED_COLOUR = "#009E73"
-_MAX_PICTURE_FRAMES = 128  # bounds the memory that the median takes
-_CHANGED = 16  # of 255 per channel, above what lossy or antialiased rendering makes of a still background
+# From Okabe and Ito's palette, whose colours people with any kind of colour vision can tell apart.
+EVALUATOR_COLOUR = "#0072B2"
+TRAIN_COLOUR = "#E69F00"
+SOLVED_COLOUR = "#009E73"
+_MAX_PICTURE_FRAMES = 128  # Bounds the memory that the median takes.
+_CHANGED = 16  # Of 255 per channel: lossy or antialiased rendering changes a still background by less.
+
+Frame = npt.NDArray[np.uint8]  # [height, width, 3]
 
 
-def plot_learning_curve(run_dir: pathlib.Path) -> pathlib.Path:
-  """Draws `learning_curve.png` from the run's `metrics.csv`: returns against environment steps.
+def save_learning_curve(run_dir: pathlib.Path) -> pathlib.Path:
+  """Saves `draw_learning_curve(run_dir)` as the run's `learning_curve.png`; returns its path."""
+  path = run_dir / LEARNING_CURVE_FILE
+  draw_learning_curve(run_dir).savefig(path)
+  return path
+
+
+def draw_learning_curve(run_dir: pathlib.Path) -> Figure:
+  """Draws the returns in the run's `metrics.csv` against environment steps; says so if there are none.
 
   Args:
-    run_dir: of the run. Its `config.json`, where there is one, gives the title and what counts as solved.
-
-  Returns:
-    The picture's path. A run without any evaluation or episode gets a picture that says so.
+    run_dir: the run directory. Its `config.json`, if there is one, gives the title and what counts as solved.
   """
   rows = _without_superseded(read_metrics(run_dir / METRICS_FILE))
   name, solved_evaluations = _name_and_goal(run_dir)
@@ -60,15 +67,13 @@ def plot_learning_curve(run_dir: pathlib.Path) -> pathlib.Path:
   axes.grid(color="0.9")
   axes.set_axisbelow(True)
   axes.spines[["top", "right"]].set_visible(False)
-  path = run_dir / LEARNING_CURVE_FILE
-  figure.savefig(path)
-  return path
+  return figure
 
 
 def _name_and_goal(run_dir: pathlib.Path) -> tuple[str, int]:
-  """The run's name, and the solved evaluations in a row that end it (0 where that is not known)."""
+  """The run's name, and the number of solved evaluations in a row that ends it (0 if that is unknown)."""
   try:
-    # Not as a RunConfig: a curve can be drawn for a run of another version.
+    # Not as a RunConfig, so that the curve of a run of another version can be drawn.
     config = json.loads((run_dir / "config.json").read_text())
     return str(config["name"]), int(config["evaluator"]["solved_evaluations"])
   except (OSError, ValueError, KeyError, TypeError):
@@ -76,7 +81,7 @@ def _name_and_goal(run_dir: pathlib.Path) -> tuple[str, int]:
 
 
 def _without_superseded(rows: Sequence[Row]) -> list[Row]:
-  """The rows without those that a resumed run, which starts at an older checkpoint, went through again."""
+  """The rows without those that the run repeated when it was resumed from an older checkpoint."""
   kept: list[Row] = []
   first_later_steps = math.inf
   for row in reversed(rows):
@@ -99,10 +104,10 @@ def _draw_returns(axes: Axes, rows: Sequence[Row]) -> None:
   eval_steps, eval_returns = _points(rows, "eval_return")
   if train_steps:
     label = "training (mean of the last 100 episodes)"
-    axes.plot(train_steps, train_returns, color=_TRAIN_COLOUR, linewidth=1.8, label=label, marker=_marker(train_steps))
+    axes.plot(train_steps, train_returns, color=TRAIN_COLOUR, linewidth=1.8, label=label, marker=_marker(train_steps))
   if eval_steps:
     label = "evaluator (greedy policy)"
-    axes.plot(eval_steps, eval_returns, color=_EVALUATOR_COLOUR, linewidth=1.8, label=label, marker=_marker(eval_steps))
+    axes.plot(eval_steps, eval_returns, color=EVALUATOR_COLOUR, linewidth=1.8, label=label, marker=_marker(eval_steps))
   if train_steps or eval_steps:
     axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3)
   else:
@@ -111,7 +116,7 @@ def _draw_returns(axes: Axes, rows: Sequence[Row]) -> None:
 
 
 def _marker(points: Sequence[float]) -> str:
-  """A line of one point is invisible without a marker, and one of many a band with it."""
+  """Marks the points of short lines: a single point is invisible without a marker, and many markers make a band."""
   return "o" if len(points) <= 3 else ""
 
 
@@ -119,13 +124,13 @@ def _mark_solved(axes: Axes, rows: Sequence[Row], solved_evaluations: int) -> No
   steps = _solved_at(rows, solved_evaluations)
   if steps is None:
     return
-  axes.axvline(steps, color=_SOLVED_COLOUR, linewidth=1.2, linestyle="--")
+  axes.axvline(steps, color=SOLVED_COLOUR, linewidth=1.2, linestyle="--")
   # Above the axes, where no curve runs through it.
-  axes.set_title(f"solved at {steps:,.0f} steps", loc="right", fontsize="medium", color=_SOLVED_COLOUR)
+  axes.set_title(f"solved at {steps:,.0f} steps", loc="right", fontsize="medium", color=SOLVED_COLOUR)
 
 
 def _solved_at(rows: Sequence[Row], solved_evaluations: int) -> float | None:
-  """The environment steps at the evaluation that made `solved_evaluations` solved ones in a row; None for 0 of them."""
+  """The environment steps after which `solved_evaluations` in a row were solved; None if that never happened."""
   streak = 0
   for row in rows:
     solved = row.get("eval_solved")
@@ -138,7 +143,7 @@ def _solved_at(rows: Sequence[Row], solved_evaluations: int) -> float | None:
 
 
 def summarise(status: RunStatus, run_dir: pathlib.Path, inline: bool = False) -> str:
-  """A few lines for the person who started the run: what became of it, where things lie, what to do next."""
+  """A few lines for the user: how the run ended, where its files are, and what to do next."""
   last = status.evaluations[-1] if status.evaluations else None
   lines = [
     _verdict(status),
@@ -147,7 +152,7 @@ def summarise(status: RunStatus, run_dir: pathlib.Path, inline: bool = False) ->
     f"  last evaluation: {f'return {format_number(last.mean_return)}' if last else 'none'}, "
     f"training: {'no episode' if status.train_return is None else f'return {format_number(status.train_return)}'}",
   ]
-  lines += [f"  {label}: {run_dir / name}" for label, name in _LEFT_BEHIND if (run_dir / name).exists()]
+  lines += [f"  {label}: {run_dir / name}" for label, name in _FILES if (run_dir / name).exists()]
   advice = _advice(status, run_dir, inline)
   if advice:
     lines += ["What to do next:", *(f"  - {sentence}" for sentence in advice)]
@@ -171,14 +176,14 @@ def _has_goal(status: RunStatus) -> bool:
 
 
 def _advice(status: RunStatus, run_dir: pathlib.Path, inline: bool) -> list[str]:
-  """What helps, the likeliest cause first; nothing for a run that reached what it was for."""
+  """What to do about a run that missed its goal, or was stopped, the likeliest cause first."""
   if status.phase == "solved" or (status.phase == "exhausted" and not _has_goal(status)):
     return []
   resume = f"slipstream train --resume={shlex.quote(str(run_dir))}{' --inline' if inline else ''}"
-  # The first table holds every transition; the others are the events'.
+  # The first table is the default table. Each algorithm explores in its own way, so only common fields are named.
   advice = [
-    f"Event table {table.name!r} is empty: its event never happened, so check its condition, or let the actors explore "
-    "more (--config.learner.algorithm.epsilon)."
+    f"Event table {table.name!r} is empty because its event never happened: check its condition with 'slipstream events', "
+    "or let the workers explore more (--config.actor.random_steps, or the algorithm's own fields in docs/algorithms.md)."
     for table in status.tables[1:]
     if table.size == 0
   ]
@@ -188,7 +193,7 @@ def _advice(status: RunStatus, run_dir: pathlib.Path, inline: bool) -> list[str]
     )
   if not status.evaluations and _has_goal(status):
     advice.append(
-      "No evaluation came in before the end: give the run more steps, or evaluate more often, and see that it has an "
+      "No evaluation finished before the end: give the run more steps, or evaluate more often, and check that it has an "
       "evaluator (--config.evaluator.enabled=true)."
     )
   if status.phase == "exhausted":
@@ -201,7 +206,7 @@ def _advice(status: RunStatus, run_dir: pathlib.Path, inline: bool) -> list[str]
 
 
 def result_line(status: RunStatus, run_dir: pathlib.Path) -> str:
-  """One line for scripts: "RESULT " and a JSON object; null stands for what was not measured."""
+  """One line for scripts: "RESULT " and a JSON object, with null for what was not measured."""
   last = status.evaluations[-1].mean_return if status.evaluations else None
   result = {
     "solved": status.phase == "solved",
@@ -216,14 +221,11 @@ def result_line(status: RunStatus, run_dir: pathlib.Path) -> str:
   return f"RESULT {json.dumps(result, allow_nan=False)}"
 
 
-def path_picture(frames: Sequence[np.ndarray]) -> np.ndarray:
-  """All of an episode in one picture: what moves, over what stands still, the fainter the earlier.
+def path_picture(frames: Sequence[Frame]) -> Frame:
+  """An episode in one picture: whatever moves, drawn over the still background, fainter the earlier it was there.
 
   Args:
-    frames: of one episode, in order, each <uint8>[height, width, 3].
-
-  Returns:
-    <uint8>[height, width, 3].
+    frames: of one episode, in order.
 
   Raises:
     ValueError: there are no frames, or they differ in shape.
@@ -232,28 +234,29 @@ def path_picture(frames: Sequence[np.ndarray]) -> np.ndarray:
     raise ValueError("There are no frames.")
   count = min(len(frames), _MAX_PICTURE_FRAMES)
   picked = np.stack([frames[index] for index in np.linspace(0, len(frames) - 1, count).round().astype(int)])
-  # Where most of the time nothing is, the median shows the background alone. A partition keeps the bytes bytes.
+  # Whatever moves covers a pixel in few frames, so the median is the background. A partition keeps it in uint8.
   background = np.partition(picked, count // 2, axis=0)[count // 2]
   picture = background.astype(np.float32)
   for frame, alpha in zip(picked, np.linspace(0.25, 1.0, count), strict=True):
     difference = np.abs(frame.astype(np.int16) - background).max(axis=-1, keepdims=True)
     picture = np.where(difference > _CHANGED, (1 - alpha) * picture + alpha * frame, picture)
-  return picture.round().astype(np.uint8)
+  result: Frame = picture.round().astype(np.uint8)
+  return result
 
 
-def greedy_path_png(frames: Sequence[np.ndarray], path: pathlib.Path) -> pathlib.Path:
+def greedy_path_png(frames: Sequence[Frame], path: pathlib.Path) -> pathlib.Path:
   """Saves `path_picture(frames)`; returns `path`."""
   Image.fromarray(path_picture(frames)).save(path, format="PNG")
   return path
 
 
-def greedy_path_gif(frames: Sequence[np.ndarray], path: pathlib.Path, frames_per_second: float = 10.0) -> pathlib.Path:
-  """Saves an episode as an animation that rests on its last frame before it starts again; returns `path`.
+def greedy_path_gif(frames: Sequence[Frame], path: pathlib.Path, frames_per_second: float = 10.0) -> pathlib.Path:
+  """Saves an episode as an animation that pauses on its last frame before it repeats; returns `path`.
 
   Args:
-    frames: of one episode, in order, each <uint8>[height, width, 3].
+    frames: of one episode, in order.
     path: of the GIF.
-    frames_per_second: at which it plays; viewers show at most 50.
+    frames_per_second: speed of the animation; viewers show at most 50.
 
   Raises:
     ValueError: there are no frames.

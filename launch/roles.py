@@ -1,4 +1,4 @@
-"""The roles as functions: each takes an address and builds what its room offers; the same for every way to run."""
+"""The roles as functions, the same for every way to run."""
 
 import contextlib
 import os
@@ -31,12 +31,12 @@ from replay_server.process.server import ReplayServer
 
 CONNECT_TIMEOUT_SECONDS = 60.0
 _POLL_SECONDS = 0.2
-# For a status that was written before the server noticed.
+# The server reports a death with its next status.
 _LEARNER_GRACE_SECONDS = 2.0
 
 
 def environment_spec(config: RunConfig) -> specs.EnvironmentSpec:
-  """The spec of a run's environment, which is made for it.
+  """Makes a run's environment to read its spec.
 
   Raises:
     UserError: the environment, an event or the potential cannot be made.
@@ -49,7 +49,7 @@ def environment_spec(config: RunConfig) -> specs.EnvironmentSpec:
 
 
 def row_codec(config: RunConfig) -> RowCodec:
-  """The row layout of a run, for which its environment is made.
+  """The row layout of a run; makes its environment to read the spec.
 
   Raises:
     UserError: the environment, an event or the potential cannot be made.
@@ -58,7 +58,7 @@ def row_codec(config: RunConfig) -> RowCodec:
 
 
 def serve(process: RoleProcess, config: RunConfig, run: RunDirectory, port: int) -> None:
-  """The server role: tables, status, record and checkpoints, until the run ends.
+  """Runs the server: tables, status, metrics and checkpoints, until the run ends.
 
   Raises:
     UserError: the port is in use, or the checkpoint is not this run's.
@@ -72,21 +72,19 @@ def serve(process: RoleProcess, config: RunConfig, run: RunDirectory, port: int)
     print(f"Run {run.run_id} ended: {status.phase}.", flush=True)
 
 
-def join(
-  address: str, stop: threading.Event, timeout_seconds: float = CONNECT_TIMEOUT_SECONDS
-) -> tuple[Connection, Manifest]:
-  """Connects to a server and reads what run it holds.
+def join(address: str, stop: threading.Event) -> tuple[Connection, Manifest]:
+  """Connects to a server and reads its run's manifest.
 
   Raises:
-    UserError: no server answers there, it is none of ours, or its run is inline.
-    Stopped: told to stop while waiting.
+    UserError: no server with a run answers there, or the run is inline.
+    Stopped: `stop` was set meanwhile.
   """
   connection = Connection(address)
-  deadline = time.monotonic() + timeout_seconds
-  connection.wait_until_up(timeout_seconds, stop)
+  deadline = time.monotonic() + CONNECT_TIMEOUT_SECONDS
+  connection.wait_until_up(CONNECT_TIMEOUT_SECONDS, stop)
   while (manifest := read_manifest(connection)) is None:
     if time.monotonic() > deadline:
-      raise UserError(f"The server at {address} holds no run after {timeout_seconds:g} s: see its log.")
+      raise UserError(f"The server at {address} holds no run after {CONNECT_TIMEOUT_SECONDS:g} s: see its log.")
     if stop.wait(_POLL_SECONDS):
       raise Stopped("Stopped while waiting for the run's manifest.")
   if manifest.inline:
@@ -98,14 +96,14 @@ def join(
 
 
 def refuse_second_learner(connection: Connection, manifest: Manifest, stop: threading.Event) -> None:
-  """Refuses where a learner lives: two would publish their policies in turn and spoil each other's priorities.
+  """Raises if the run has a learner: two would publish their policies in turn and spoil each other's priorities.
 
-  One that was killed is called dead some seconds later, for which this waits.
+  A learner that was killed counts as alive for some seconds, so this waits that long before it refuses.
 
   Raises:
-    UserError: another learner lives.
+    UserError: the run has a learner.
     ServerLost: the server does not answer.
-    Stopped: told to stop meanwhile.
+    Stopped: `stop` was set meanwhile.
   """
   deadline = time.monotonic() + DEAD_AFTER_SECONDS + _LEARNER_GRACE_SECONDS
   while (status := read_live_status(connection)) is not None:
@@ -115,7 +113,7 @@ def refuse_second_learner(connection: Connection, manifest: Manifest, stop: thre
     if time.monotonic() > deadline:
       raise UserError(
         f"Run {manifest.run_id} at {connection.address} has a learner (process {learners[0].pid} on {learners[0].host}), "
-        "and can have one only: stop that one first."
+        "and a run can have only one: stop that one first."
       )
     if stop.wait(_POLL_SECONDS):
       raise Stopped("Stopped while waiting for another learner's end.")
@@ -124,20 +122,20 @@ def refuse_second_learner(connection: Connection, manifest: Manifest, stop: thre
 def learn(
   process: RoleProcess, address: str, run_root: pathlib.Path, run: RunDirectory | None = None, device: str = ""
 ) -> None:
-  """The learner role.
+  """Runs the learner.
 
   Args:
     process: of the role.
     address: of the server.
-    run_root: below which runs lie, for a learner on another machine than the server.
-    run: the run's directory, if it is known.
+    run_root: folder of run directories, for a learner that is not given its own.
+    run: the run directory; None takes <run_root>/<name>/<run id>.
     device: a TensorFlow device for this learner; empty takes the config's.
 
   Raises:
-    UserError: no server, one that has a learner, another run's checkpoint, or no such device.
+    UserError: no server answers, its run has a learner, the checkpoint is another run's, or there is no such device.
     ServerLost: the server does not answer.
   """
-  # How many threads it may have is the run's to say, and TensorFlow must be told before its first operation.
+  # The run's config gives the number of threads, which must be set before TensorFlow's first operation.
   connection, manifest = join(address, process.stop)
   prepare_tensorflow(manifest.config.learner.threads or max(1, (os.cpu_count() or 1) // 2))
   refuse_second_learner(connection, manifest, process.stop)
@@ -148,10 +146,10 @@ def learn(
 
 
 def act(process: RoleProcess, address: str, index: int) -> None:
-  """The rollout worker role; `index` tells its seed and its exploration rate.
+  """Runs a rollout worker; `index` determines its seed and its exploration.
 
   Raises:
-    UserError: no server, no such environment here, or one that produces what cannot be stored.
+    UserError: no server answers, the environment cannot be made here, or it produces what cannot be stored.
     ServerLost: the server does not answer.
   """
   prepare_tensorflow(1, sees_gpu=False)
@@ -162,10 +160,10 @@ def act(process: RoleProcess, address: str, index: int) -> None:
 
 
 def evaluate(process: RoleProcess, address: str, run: RunDirectory | None = None) -> None:
-  """The evaluator role; with `run` it keeps the best policy there.
+  """Runs the evaluator, which keeps the best policy in `run` if that is given.
 
   Raises:
-    UserError: no server, or no such environment here.
+    UserError: no server answers, or the environment cannot be made here.
     ServerLost: the server does not answer.
   """
   prepare_tensorflow(1, sees_gpu=False)
@@ -177,28 +175,28 @@ def evaluate(process: RoleProcess, address: str, run: RunDirectory | None = None
 
 
 def _live(process: RoleProcess, connection: Connection, role: Role) -> None:
-  """Runs a role while its heartbeats tell the server of it, until its end, the run's or the server's."""
+  """Runs a role and sends its heartbeats, until the role, the run or the server ends."""
   with Lifeline(connection, role, process.stop, process.server_lost):
     role.run()
 
 
 def prepare_tensorflow(threads: int, sees_gpu: bool = True) -> None:
-  """Settings that TensorFlow takes before its first operation only.
+  """Sets what TensorFlow accepts only before its first operation.
 
   Args:
-    threads: of an operation: roles share the machine's cores, and small networks gain nothing from more than one.
-    sees_gpu: whether TensorFlow may use GPUs; only who learns needs them, and each process that does takes memory there.
+    threads: per operation; roles share the machine's cores, and small networks gain nothing from more than one.
+    sees_gpu: whether TensorFlow may use GPUs; only the learner needs them, and each process that uses one takes memory.
   """
   if sees_gpu and os.environ.get("CUDA_VISIBLE_DEVICES") != "-1" and not gpu.load_driver().problem:
     gpu.load_libraries()
   try:
     tf.config.threading.set_intra_op_parallelism_threads(threads)
-    # Two would hand the small operations of an update to and fro, for nearly twice the CPU time.
+    # With two, threads would pass an update's small operations to each other, for nearly twice the CPU time.
     tf.config.threading.set_inter_op_parallelism_threads(1)
     if not sees_gpu:
-      tf.config.set_visible_devices([], "GPU")  # An environment may still use them, in another library.
-    # Else it takes all of a GPU's memory at once, which others may be using.
+      tf.config.set_visible_devices([], "GPU")  # An environment may still use them through another library.
+    # Otherwise TensorFlow takes all of a GPU's memory at once, even what other processes need.
     for device in tf.config.get_visible_devices("GPU"):
       tf.config.experimental.set_memory_growth(device, True)
   except RuntimeError:
-    pass  # TensorFlow has begun to run in this process, as in a notebook: its settings stand.
+    pass  # TensorFlow already runs in this process, as in a notebook: its settings stay.

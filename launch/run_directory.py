@@ -1,4 +1,4 @@
-"""The run directory: runs/<experiment>/<run_id>/, and what lies where in it."""
+"""The run directory, runs/<name>/<run id>/, and the places of its files."""
 
 import dataclasses
 import datetime as dt
@@ -63,12 +63,12 @@ class RunDirectory:
     return from_json(self.config.read_text())
 
   def write_config(self, config: RunConfig) -> None:
-    """Keeps the config that the run goes on with, overrides included, for the next time that it is resumed."""
+    """Stores the config that the run now has, overrides included, for the next time it is resumed."""
     replace_text(self.config, to_json(config))
 
 
 def create_run_directory(config: RunConfig, root: pathlib.Path) -> RunDirectory:
-  """Makes a new run's directory below `root`, with its config and the versions that it runs with.
+  """Makes a new run's directory below `root`, with its config and the versions of its libraries.
 
   Raises:
     UserError: it cannot be written.
@@ -89,10 +89,10 @@ def create_run_directory(config: RunConfig, root: pathlib.Path) -> RunDirectory:
 
 
 def open_run_directory(path: str) -> RunDirectory:
-  """An earlier run's directory, to go on with.
+  """The directory of an earlier run that is to be resumed.
 
   Raises:
-    UserError: it is no run directory, or its tables were never checkpointed.
+    UserError: `path` is not a run directory, or the run's tables were never checkpointed.
   """
   from replay_server.process.server import has_checkpoint  # Here, so that a command's help does not load Reverb.
 
@@ -100,7 +100,7 @@ def open_run_directory(path: str) -> RunDirectory:
   run.read_config()
   if not has_checkpoint(run.replay_checkpoint):
     raise UserError(
-      f"Run {run.run_id} ended before its tables were checkpointed, so it cannot be resumed: start it anew."
+      f"Run {run.run_id} ended before its tables were checkpointed, so it cannot be resumed: start a new one."
     )
   run.logs.mkdir(exist_ok=True)
   return run
@@ -111,8 +111,8 @@ class Failure:
   """Why a role failed.
 
   Attributes:
-    role: its process's name.
-    sentence: for people.
+    role: name of its process.
+    sentence: the reason, for the user.
     exit_code: of the process.
   """
 
@@ -122,7 +122,7 @@ class Failure:
 
 
 def write_failure(logs: pathlib.Path, failure: Failure) -> None:
-  """Leaves a failure where the launcher finds it; says so where it cannot, on a full disk for example."""
+  """Writes a failure where the launcher looks for it; prints a sentence if that is impossible, as on a full disk."""
   path = logs / f"{failure.role}.failure.json"
   try:
     replace_text(path, json.dumps(dataclasses.asdict(failure)))
@@ -131,7 +131,7 @@ def write_failure(logs: pathlib.Path, failure: Failure) -> None:
 
 
 def take_failures(logs: pathlib.Path) -> list[Failure]:
-  """The failures of a run's roles, oldest first; they are removed, so that none is told twice."""
+  """Reads and removes the failures of a run's roles, oldest first, so that none is reported twice."""
   paths = sorted(logs.glob("*.failure.json"), key=lambda path: path.stat().st_mtime)
   failures = [_read_failure(path) for path in paths]
   for path in paths:
@@ -144,4 +144,4 @@ def _read_failure(path: pathlib.Path) -> Failure:
     return Failure(**json.loads(path.read_text()))
   except (ValueError, TypeError):
     role = path.name.removesuffix(".failure.json")
-    return Failure(role, f"It failed and could not say why: see {path.with_name(role)}.", 1)
+    return Failure(role, f"It failed and left no reason: see {path.with_name(role)}.", 1)

@@ -1,4 +1,4 @@
-"""Stored policies: finding, playing, recording and exporting one."""
+"""Finds, plays, records and exports stored policies."""
 
 import pathlib
 
@@ -17,16 +17,16 @@ from replay_server.contract.policy import PolicySnapshot, StoredPolicy
 
 
 def find_policy(run: RunDirectory) -> pathlib.Path | None:
-  """The run's best evaluated policy, or else its latest; None where it has neither."""
+  """The run's best evaluated policy, or else its latest; None if it has neither."""
   candidates = [run.checkpoints / "policy" / name for name in ("best.npz", "latest.npz")]
   return next((path for path in candidates if path.is_file()), None)
 
 
 def policy_path(path: pathlib.Path) -> pathlib.Path:
-  """The policy file of a run directory, its best one, or such a file itself.
+  """The policy file that `path` names: `path` itself, or the best policy of a run directory.
 
   Raises:
-    UserError: the run directory holds none.
+    UserError: the run directory holds no policy.
   """
   if path.suffix == ".npz":
     return path
@@ -39,7 +39,7 @@ def policy_path(path: pathlib.Path) -> pathlib.Path:
 
 
 def play_policy(config: RunConfig, snapshot: PolicySnapshot, episodes: int) -> list[PlayedEpisode]:
-  """Plays as an evaluation does: greedily, with the random actions of `evaluator.epsilon`.
+  """Plays episodes as an evaluation does: greedily, except for the share of random actions in `evaluator.epsilon`.
 
   Raises:
     UserError: the environment cannot be made.
@@ -54,7 +54,7 @@ def play_policy(config: RunConfig, snapshot: PolicySnapshot, episodes: int) -> l
 
 
 def record_episode(config: RunConfig, snapshot: PolicySnapshot) -> PlayedEpisode:
-  """One rendered greedy episode.
+  """Plays and renders one greedy episode.
 
   Raises:
     UserError: the environment cannot be rendered.
@@ -66,13 +66,13 @@ def record_episode(config: RunConfig, snapshot: PolicySnapshot) -> PlayedEpisode
     environment.close()
   if any(frame is None or getattr(frame, "ndim", 0) != 3 for frame in episode.frames):
     raise UserError(
-      f"Environment {config.environment.name!r} gives no pictures: support render_mode='rgb_array' in it."
+      f"Environment {config.environment.name!r} renders no pictures: let it support render_mode='rgb_array'."
     )
   return episode
 
 
 def save_video(config: RunConfig, snapshot: PolicySnapshot, policy: pathlib.Path) -> pathlib.Path:
-  """Saves one greedy episode as an animation in `videos/` of the run that the file `policy` belongs to, or else beside it.
+  """Saves one greedy episode as an animation, in `videos/` of the run directory with the file `policy`, or else beside it.
 
   Raises:
     UserError: the environment cannot be rendered.
@@ -87,11 +87,11 @@ def save_video(config: RunConfig, snapshot: PolicySnapshot, policy: pathlib.Path
 def export_policy(stored: StoredPolicy, folder: pathlib.Path) -> None:
   """Writes the policy as a SavedModel.
 
-  Its default signature is `act(observations [B, ...])`, the actions without noise: int32 [B], or float32 [B, A] in [-1, 1] for
-  continuous ones, which stand for the environment's bounds. Double DQN's has `action_values`, float32 [B, A], too.
+  Its default signature takes observations [B, ...] and returns actions without noise: int32 [B], or float32 [B, A], where -1
+  and 1 stand for the environment's bounds. Double DQN's model also has the signature `action_values`, float32 [B, A].
 
   Raises:
-    UserError: the folder cannot be written, or the policy's file tells no spec and the environment cannot be made.
+    UserError: the folder cannot be written, or the policy's file holds no spec and the environment cannot be made.
   """
   spec = stored.spec or environment_spec(stored.config)
   network = make_policy(stored.config, spec)

@@ -1,4 +1,4 @@
-"""A local run: one program of a server, a learner, workers and an evaluator, watched from here."""
+"""A local run: starts a server, a learner, workers and an evaluator, and shows their progress."""
 
 import pathlib
 import threading
@@ -39,15 +39,15 @@ def train(
 
   Args:
     config: of the run; None takes the config of the run that is resumed.
-    run_root: below which a new run's directory is made.
-    resume: the directory of a run to go on with; empty for a new one.
+    run_root: folder for a new run's directory.
+    resume: the directory of a run to resume; empty for a new run.
     port: of the server; 0 takes a free one.
-    inline: everything in this process, with an exact number of environment steps for each gradient step.
+    inline: run everything in this process, with an exact number of environment steps for each gradient step.
     quiet: show nothing while it runs.
 
   Raises:
     UserError: something is wrong with the config, the environment, the port or the machine.
-    RunFailed: a role failed while the run went on.
+    RunFailed: a role failed.
   """
   check_port(port)
   earlier = open_run_directory(resume) if resume else None
@@ -57,7 +57,7 @@ def train(
     config = earlier.read_config()
   if earlier is not None:
     refuse_finished(earlier, config)
-    take_failures(earlier.logs)  # Those of a launcher that was killed before it could tell them.
+    take_failures(earlier.logs)  # Left over from a launcher that was killed before it could report them.
   memory = check_memory(config, row_codec(config))
   run = earlier or create_run_directory(config, run_root)
   with RunView(quiet=quiet) as view:
@@ -70,7 +70,7 @@ def train(
 
 
 def refuse_finished(run: RunDirectory, config: RunConfig) -> None:
-  """Refuses to go on with a run that would end at once.
+  """Refuses to resume a run that would end at once.
 
   Raises:
     UserError: it is solved, or has used its budget.
@@ -80,8 +80,8 @@ def refuse_finished(run: RunDirectory, config: RunConfig) -> None:
     return
   if 0 < config.evaluator.streak_to_solve <= status.solved_streak:
     raise UserError(
-      f"Run {run.run_id} is solved, by {status.solved_streak} evaluations in a row: to go on all the same, ask for more with "
-      "--config.evaluator.solved_evaluations (0 goes on to the budget)."
+      f"Run {run.run_id} is solved, by {status.solved_streak} evaluations in a row: to resume it anyway, ask for more with "
+      "--config.evaluator.solved_evaluations (0 runs to the budget)."
     )
   if status.environment_steps >= config.environment_steps:
     raise UserError(
@@ -91,7 +91,7 @@ def refuse_finished(run: RunDirectory, config: RunConfig) -> None:
 
 
 def _run_inline(config: RunConfig, run: RunDirectory, view: RunView) -> RunStatus:
-  # Reverb's and the roles' own lines belong in a log here too, not into the live view.
+  # What Reverb and the roles print goes to a log, as in a run of several processes, and not over the live view.
   with stop_on_signals() as stop, output_to(run.logs / "inline"):
     return run_inline(config, run, stop, view)
 
@@ -105,7 +105,7 @@ def _run_program(config: RunConfig, run: RunDirectory, view: RunView, port: int)
 
   def on_interrupt() -> None:
     interrupted.set()
-    view.message("Stopping: the server and the learner write their checkpoints (Ctrl-C again kills them without).")
+    view.message("Stopping: the server and the learner write their checkpoints (a second Ctrl-C kills them at once).")
 
   with program.launched(program.build_program(config, run, address), run, on_interrupt) as manager:
     done = threading.Event()
@@ -115,7 +115,7 @@ def _run_program(config: RunConfig, run: RunDirectory, view: RunView, port: int)
     done.set()
     watcher.join(timeout=5)
   failures = take_failures(run.logs)
-  go_on = f"What was checkpointed goes on with: slipstream train --resume={run.path}"
+  go_on = f"Resume from the last checkpoint with: slipstream train --resume={run.path}"
   if failures:
     first = failures[0]
     raise RunFailed(f"{first.role}: {first.sentence} Logs: {run.logs}. {go_on}", first.exit_code)
@@ -124,14 +124,14 @@ def _run_program(config: RunConfig, run: RunDirectory, view: RunView, port: int)
     raise RunFailed("Interrupted before the run began.", EXIT_INTERRUPTED)
   if death or status is None:
     raise RunFailed(
-      f"A role's process died without a word ({death or 'the server never came up'}): see the logs in {run.logs}. {go_on}",
+      f"A role's process died without a report ({death or 'the server never came up'}): see the logs in {run.logs}. {go_on}",
       1,
     )
   return status
 
 
 def _wait_for_all(manager: Any) -> str:
-  """Waits until no process of the program is left; returns how the first one died that did not end by itself."""
+  """Waits until every process of the program has ended; returns how the first one died, or "" if none did."""
   try:
     manager.wait()
     return ""
@@ -145,11 +145,11 @@ def _watch(address: str, view: RunView, done: threading.Event) -> None:
   try:
     connection.wait_until_up(_START_TIMEOUT_SECONDS, done)
   except (UserError, Stopped):
-    return  # The server's own process says why.
+    return  # The server's own process reports why.
   while not done.wait(_POLL_SECONDS):
     try:
       status = read_live_status(connection)
     except ServerLost:
-      continue  # The roles' own watchdogs decide how long is too long.
+      continue  # The roles' own watchdogs decide when the server is lost.
     if status is not None and not done.is_set():
       view.update(status)

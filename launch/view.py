@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a live panel on a terminal, a line now and then in a log."""
+"""Shows a run's progress: a live panel on a terminal, a line now and then in a log."""
 
 import collections
 import dataclasses
@@ -29,8 +29,8 @@ PHASE_WORDS: dict[Phase, str] = {
 }
 PLAIN_LINE_LENGTH = 160  # characters
 
-# Beyond so many actors a line each would push the rest off the screen.
-_MAX_ACTOR_LINES = 8
+# With more workers than this, a line for each would push the rest off the screen.
+_MAX_WORKER_LINES = 8
 _PHASE_STYLES: dict[Phase, str] = {
   "running": "cyan",
   "solved": "bold green",
@@ -67,16 +67,16 @@ def format_rate(per_second: float) -> str:
 def _compact(count: int) -> str:
   if count < 100_000:
     return f"{count:,}"
-  # Half a unit before the next one, rounding would show 1,000 of the smaller.
+  # From half a unit below the next one on, rounding would show 1,000 of the smaller unit.
   if count < 999_500:
     return f"{count / 1e3:.0f}k"
   return f"{count / 1e6:.2f}M" if count < 999_995_000 else f"{count / 1e9:,.2f}B"
 
 
 def sparkline(values: Sequence[float], width: int) -> str:
-  """`values` as a line of at most `width` blocks, between their least and their greatest.
+  """`values` as a line of at most `width` blocks, from their least to their greatest.
 
-  Where there are more values than blocks, a block is the mean of its share. Values that are not finite are left out.
+  If there are more values than blocks, each block is the mean of several. Values that are not finite are left out.
   """
   finite = [value for value in values if math.isfinite(value)]
   if not finite or width < 1:
@@ -91,7 +91,7 @@ def sparkline(values: Sequence[float], width: int) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class _Flow:
-  """Short texts side by side, on as many lines as the width asks for; none is broken."""
+  """Short texts side by side, on as many lines as they need; no text is broken."""
 
   items: Sequence[Text]
 
@@ -111,7 +111,7 @@ class _Flow:
 
 @dataclasses.dataclass(frozen=True)
 class _Curve:
-  """A sparkline as wide as there is room, with its range."""
+  """A sparkline that fills the width, with its range."""
 
   values: Sequence[float]
 
@@ -129,7 +129,7 @@ class _Curve:
 
 
 def render_waiting(text: str) -> RenderableType:
-  """What is shown before there is a status, as "starting the server ..."."""
+  """What is shown before there is a status, such as "starting the server ..."."""
   return Spinner("dots", Text(text), style="cyan")
 
 
@@ -203,7 +203,7 @@ def _fact(value: str, unit: str) -> Text:
 
 
 def _metric(name: str, value: float | None) -> Text:
-  # A loss that is not finite is what a person must not overlook.
+  # A loss that is not finite must not be overlooked.
   broken = value is not None and not math.isfinite(value)
   return Text.assemble((f"{name} ", "dim"), (format_number(value), "bold red" if broken else "bold"))
 
@@ -253,17 +253,17 @@ def _roles(roles: Sequence[RoleStatus]) -> RenderableType:
   if several_hosts:
     grid.add_column(style="dim", no_wrap=True, overflow="ellipsis", max_width=20)
   grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
-  actors = [role for role in roles if role.role == "actor"]
-  summed = len(actors) > _MAX_ACTOR_LINES
+  workers = [role for role in roles if role.role == "actor"]
+  summed = len(workers) > _MAX_WORKER_LINES
   shown = [role for role in roles if role.role != "actor" or not (summed and role.alive)]
-  for role in shown[: 2 * _MAX_ACTOR_LINES]:
+  for role in shown[: 2 * _MAX_WORKER_LINES]:
     grid.add_row(_role_name(role), *([role.host] if several_hosts else []), _role_state(role))
   if summed:
-    alive = [actor for actor in actors if actor.alive]
-    name = Text.assemble(("● ", "green"), f"{len(alive)} of {len(actors)} actors")
+    alive = [worker for worker in workers if worker.alive]
+    name = Text.assemble(("● ", "green"), f"{len(alive)} of {len(workers)} workers")
     grid.add_row(name, *([""] if several_hosts else []), _Flow(_state_counts(alive)))
-  if len(shown) > 2 * _MAX_ACTOR_LINES:
-    grid.add_row(Text(f"  and {len(shown) - 2 * _MAX_ACTOR_LINES} more", style="red"))
+  if len(shown) > 2 * _MAX_WORKER_LINES:
+    grid.add_row(Text(f"  and {len(shown) - 2 * _MAX_WORKER_LINES} more", style="red"))
   return grid
 
 
@@ -281,11 +281,11 @@ def _role_state(role: RoleStatus) -> Text:
   return Text(f"not heard for {format_duration(role.seconds_since_heartbeat)} (last: {role.state})", style="red")
 
 
-def _state_counts(actors: Iterable[RoleStatus]) -> list[Text]:
-  """How many actors are in each state, the commonest first; a state of one or two names them."""
+def _state_counts(workers: Iterable[RoleStatus]) -> list[Text]:
+  """How many workers are in each state, the commonest first; one or two workers are named."""
   by_state: dict[str, list[str]] = collections.defaultdict(list)
-  for actor in actors:
-    by_state[actor.state].append(actor.name)
+  for worker in workers:
+    by_state[worker.state].append(worker.name)
   ordered = sorted(by_state.items(), key=lambda item: -len(item[1]))
   items = []
   for state, names in ordered[:4]:
@@ -327,14 +327,14 @@ def _plain_returns(status: RunStatus) -> str:
 
 
 class RunView:
-  """Shows a run to a person, as well as the place it prints to allows.
+  """Shows a run's progress in the form that the output allows.
 
       with RunView() as view:
         view.waiting("starting the server ...")
         while not status.finished:
           view.update(status)
 
-  On a terminal one panel is redrawn in place and its last frame stays. Elsewhere `plain_line` is printed at the first
+  On a terminal one panel is redrawn in place, and its last frame stays. Elsewhere `plain_line` is printed at the first
   status, when the phase changes, and every `period_seconds`.
   """
 
@@ -348,12 +348,12 @@ class RunView:
     """Makes a view; nothing is shown yet.
 
     Args:
-      console: where to; standard output where None.
+      console: to print to; None is standard output.
       quiet: show nothing but messages.
       period_seconds: between two plain lines.
-      clock: seconds, of any origin.
+      clock: gives seconds since any fixed moment.
     """
-    # Bound to today's standard output: Launchpad's own prints are redirected while a run goes on.
+    # Bound to the present standard output, which is redirected during a run.
     self._console = console or Console(file=sys.stdout)
     self._quiet = quiet
     self._period_seconds = period_seconds
@@ -374,7 +374,7 @@ class RunView:
     self.close()
 
   def waiting(self, text: str) -> None:
-    """Shows what is waited for while there is no status."""
+    """Shows what the run is waiting for, while there is no status."""
     if self._quiet:
       return
     if self._redraws:
@@ -383,7 +383,7 @@ class RunView:
       self.message(text)
 
   def update(self, status: RunStatus) -> None:
-    """Shows a newer status; call it as often as there is one."""
+    """Shows a newer status."""
     if self._quiet:
       return
     if self._redraws:
@@ -394,15 +394,15 @@ class RunView:
       self._shown, self._shown_at = status, self._clock()
 
   def message(self, text: str) -> None:
-    """Prints a text, above the panel where there is one."""
-    # Soft wrap: a line of a log or a path to copy stays one line.
+    """Prints a text, above the panel if there is one."""
+    # Soft wrap, so that a line of a log or a path to copy stays one line.
     self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
   def close(self) -> None:
     """Ends the live panel and leaves its last frame; may be called twice."""
     if self._live is None:
       return
-    # A spinner that waits for something that never came is no last word.
+    # Before the first status there is only a spinner, which is erased.
     self._live.transient = self._shown is None
     self._live.stop()
     self._live = None
@@ -423,9 +423,9 @@ class RunView:
         console=self._console,
         refresh_per_second=4,
         redirect_stdout=False,
-        # Rich would print it to the console: right on the same screen, wrong where it goes to a file.
+        # Rich would print it to the console, which is wrong if standard error goes to a file.
         redirect_stderr=sys.stderr.isatty(),
       )
       self._live.start()
-    # The cursor waits on an empty line of its own: the terminal's ^C would otherwise break the panel's last line.
+    # An empty line for the cursor: a ^C that the terminal echoes would otherwise break the panel's last line.
     self._live.update(Group(renderable, Text()))

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
   from launch.finish import Outcome as Outcome
   from launch.train import train as train
 
-# Where each name is; imported when first asked for, so that an environment that only needs EventStep stays light.
+# Name -> its module, which is imported at the first use, so that an environment that only needs EventStep stays light.
 _MODULES = {
   "ActorConfig": "configs",
   "And": "environments",

@@ -18,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-  """Runs a command; returns its exit code: 2 after a mistake that one sentence on standard error explains."""
+  """Runs a command; returns its exit code, 2 for a mistake that one sentence on standard error explains."""
   try:
     return _run(list(arguments))
   except UserError as error:
@@ -28,7 +28,7 @@ def run(arguments: Sequence[str]) -> int:
     print("Interrupted.", file=sys.stderr)
     return 130
   except BrokenPipeError:
-    return 141  # Whoever read our output is gone, as with `slipstream presets | head -1`.
+    return 141  # The reader of our output is gone, as with `slipstream presets | head -1`.
 
 
 def _run(words: list[str]) -> int:
@@ -65,7 +65,7 @@ def _run_command(command: Command, arguments: Arguments) -> int:
 
 
 def overview() -> str:
-  """The help of the program."""
+  """The program's help."""
   lines = ["slipstream COMMAND [--flag=value ...]", ""]
   lines += [f"  {command.name:10} {command.summary}" for command in COMMANDS.values()]
   return "\n".join([*lines, "", "slipstream COMMAND --help lists its flags."])

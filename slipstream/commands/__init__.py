@@ -1,4 +1,4 @@
-"""The commands, one file each: its flags, and the function that runs it, as one `Command`."""
+"""The commands, one file each: a `Command` of its flags and the function that runs it."""
 
 from slipstream.commands import (
   act,

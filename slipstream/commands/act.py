@@ -12,8 +12,8 @@ from slipstream.commands.flags import define_pythonpath, define_server, require_
 def _define_flags(values: flags.FlagValues) -> None:
   define_server(values)
   define_pythonpath(values)
-  flags.DEFINE_string("name", "", "Unique in the run; empty takes actor_<index>.", flag_values=values)
-  flags.DEFINE_integer("index", 0, "Of the worker: tells its seed and its exploration rate.", flag_values=values)
+  flags.DEFINE_string("name", "", "A name that is unique in the run; empty takes actor_<index>.", flag_values=values)
+  flags.DEFINE_integer("index", 0, "Index of the worker: determines its seed and its exploration.", flag_values=values)
 
 
 def _run(arguments: Arguments) -> int:

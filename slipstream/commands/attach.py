@@ -9,7 +9,7 @@ from slipstream.commands.flags import define_pythonpath, define_server, require_
 def _define_flags(values: flags.FlagValues) -> None:
   define_server(values)
   define_pythonpath(values)
-  flags.DEFINE_integer("actors", 1, "Worker processes to add.", flag_values=values, lower_bound=1)
+  flags.DEFINE_integer("actors", 1, "Number of worker processes to add.", flag_values=values, lower_bound=1)
 
 
 def _run(arguments: Arguments) -> int:

@@ -1,4 +1,4 @@
-"""What a command is, and how its part of a command line is read."""
+"""What a command is, and how its arguments are read."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ _OVERRIDE = "--config."
 
 @dataclasses.dataclass(frozen=True)
 class Arguments:
-  """What was typed after a command's name.
+  """The arguments of a command, as typed after its name.
 
   Attributes:
     flags: the command's flags, parsed.
@@ -25,14 +25,14 @@ class Arguments:
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-  """One command. One with a flag --config takes `--config.path=value` as well.
+  """One command. If it has a flag --config, it takes `--config.path=value` as well.
 
   Attributes:
     name: as typed.
     summary: one line of help.
     define_flags: adds its flags.
-    run: does it; returns the exit code. What is slow to import is imported here, so that help stays quick.
-    positional: a flag that may also be given as a first word without dashes.
+    run: runs it; returns the exit code. Imports what is slow to import, so that help stays quick.
+    positional: a flag whose value may also be given as the first word, without dashes.
   """
 
   name: str
@@ -45,7 +45,7 @@ class Command:
     """Reads what was typed after the command's name.
 
     Raises:
-      UserError: a word is no flag of this command, or a value does not fit its flag.
+      UserError: a word is not a flag of this command, or a value does not suit its flag.
     """
     rest, overrides = split_overrides(words)
     values = self._flags()
@@ -63,7 +63,7 @@ class Command:
     return Arguments(values, overrides)
 
   def help(self) -> str:
-    """Its summary and its flags."""
+    """The command's summary and flags."""
     values = self._flags()
     word = f" [{self.positional.upper()}]" if self.positional else ""
     lines = [f"slipstream {self.name}{word}: {self.summary}", ""]
@@ -74,7 +74,7 @@ class Command:
     return "\n".join(lines)
 
   def _flags(self) -> flags.FlagValues:
-    values = flags.FlagValues()
+    values = flags.FlagValues()  # type: ignore[no-untyped-call]  # absl's constructor has no annotations.
     self.define_flags(values)
     return values
 

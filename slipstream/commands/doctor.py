@@ -16,8 +16,8 @@ _STYLES = {"ok": "green", "note": "yellow", "wrong": "bold red"}
 
 
 def _define_flags(values: flags.FlagValues) -> None:
-  flags.DEFINE_string("server", "", "host:port of a replay server to look at too.", flag_values=values)
-  flags.DEFINE_bool("json", False, "Print what was found as JSON.", flag_values=values)
+  flags.DEFINE_string("server", "", "host:port of a replay server to check as well.", flag_values=values)
+  flags.DEFINE_bool("json", False, "Print the findings as JSON.", flag_values=values)
 
 
 def _run(arguments: Arguments) -> int:

@@ -43,7 +43,7 @@ def _run(arguments: Arguments) -> int:
 
 
 def _play(checkpoint: str, episodes: int, video: bool, export: str) -> int:
-  """Plays a stored policy and prints what came of it; returns the exit code. An export alone needs no environment."""
+  """Plays, records and exports a stored policy; returns the exit code. An export alone needs no environment."""
   import numpy as np
 
   from launch.stored_policy import export_policy, play_policy, policy_path, save_video

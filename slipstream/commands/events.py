@@ -13,19 +13,21 @@ def _define_flags(values: flags.FlagValues) -> None:
   flags.DEFINE_string(
     "checkpoint",
     "",
-    "A run directory, or a policy file of one, whose policy acts; without it actions are random. Without --config the run's "
-    "own config is taken.",
+    "A run directory or a policy file, whose policy acts; without it, actions are random. Without --config, the run's own "
+    "config is used.",
     flag_values=values,
   )
   flags.DEFINE_float(
     "epsilon",
     None,
-    "With --checkpoint: share of random actions; the workers' own where it is left out.",
+    "With --checkpoint: share of random actions; by default the workers' own.",
     flag_values=values,
     lower_bound=0.0,
     upper_bound=1.0,
   )
-  flags.DEFINE_integer("seed", None, "Of the world and the actions [the config's].", flag_values=values, lower_bound=0)
+  flags.DEFINE_integer(
+    "seed", None, "Seed of the world and the actions [the config's].", flag_values=values, lower_bound=0
+  )
   flags.DEFINE_bool("json", False, "Print the report as JSON.", flag_values=values)
 
 
@@ -34,7 +36,7 @@ def _run(arguments: Arguments) -> int:
 
   values = arguments.flags
   if values.epsilon is not None and not values.checkpoint:
-    raise UserError("--epsilon is for a policy: add --checkpoint, or leave it out, as all actions are random.")
+    raise UserError("--epsilon is for a policy: add --checkpoint, or leave --epsilon out, as all actions are random.")
   snapshot = load_policy(values.checkpoint) if values.checkpoint else None
   config = read_config(arguments) if snapshot is None or values.config else override(snapshot[1], arguments.overrides)
   seed = config.seed if values.seed is None else values.seed

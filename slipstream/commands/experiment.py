@@ -6,14 +6,14 @@ from slipstream.commands.command import Arguments, Command
 
 
 def _define_flags(values: flags.FlagValues) -> None:
-  flags.DEFINE_string("name", "", "Of the experiment; none lists all of them.", flag_values=values)
+  flags.DEFINE_string("name", "", "Name of the experiment; empty lists all of them.", flag_values=values)
   flags.DEFINE_integer(
-    "seeds", None, "Runs of every method; none takes the budget's.", flag_values=values, lower_bound=1
+    "seeds", None, "Number of seeds of every method; by default the budget's.", flag_values=values, lower_bound=1
   )
   flags.DEFINE_integer(
     "jobs",
     None,
-    "Runs at once, each with one core's work; none takes as many as there are cores.",
+    "Number of runs at once, each on one core; by default as many as there are cores.",
     flag_values=values,
     lower_bound=1,
   )
@@ -21,7 +21,9 @@ def _define_flags(values: flags.FlagValues) -> None:
   flags.DEFINE_string(
     "out", "", "Folder for runs, CSV, picture and table; empty takes runs/experiments/NAME/BUDGET.", flag_values=values
   )
-  flags.DEFINE_string("methods", "", "Some of its methods, separated by commas; empty takes all.", flag_values=values)
+  flags.DEFINE_string(
+    "methods", "", "Names of methods, separated by commas; empty takes all of the experiment's.", flag_values=values
+  )
 
 
 def _run(arguments: Arguments) -> int:

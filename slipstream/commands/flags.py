@@ -1,4 +1,4 @@
-"""Flags that several commands share: their definitions, and what they mean."""
+"""Flags that several commands share: their definitions, and how they are read."""
 
 import os
 import pathlib
@@ -24,7 +24,7 @@ def define_config(values: flags.FlagValues) -> None:
   flags.DEFINE_string(
     "method",
     "",
-    f"Makes the config into that of a method of the comparison ({', '.join(METHODS)}), before --config.* changes it.",
+    f"Changes the config into that of a method that is compared ({', '.join(METHODS)}), before --config.* is applied.",
     flag_values=values,
   )
   flags.DEFINE_bool("print_config", False, "Print the config as JSON and do nothing else.", flag_values=values)
@@ -64,15 +64,15 @@ def define_port(values: flags.FlagValues, default: int) -> None:
 def define_resume(values: flags.FlagValues) -> None:
   """--resume; see `read_config`."""
   flags.DEFINE_string(
-    "resume", "", "A run directory to go on with: its replay, networks and counters.", flag_values=values
+    "resume", "", "A run directory to resume, with its replay, networks and counters.", flag_values=values
   )
 
 
 def add_pythonpath(values: flags.FlagValues) -> None:
-  """Makes --pythonpath importable here, and in processes that this one starts.
+  """Makes the folders of --pythonpath importable, here and in processes that this one starts.
 
   Raises:
-    UserError: it names something that is no folder.
+    UserError: it names something that is not a folder.
   """
   folders = [str(pathlib.Path(folder).resolve()) for folder in values.pythonpath.split(os.pathsep) if folder]
   for folder in folders:
@@ -82,10 +82,10 @@ def add_pythonpath(values: flags.FlagValues) -> None:
 
 
 def read_config(arguments: Arguments) -> RunConfig:
-  """The config that --config or --resume, --method and overrides make, in this order.
+  """The config of --config or --resume, after --method and then the overrides are applied.
 
   Raises:
-    UserError: there is none, or it is refused.
+    UserError: neither is given, or the config is not valid.
   """
   values = arguments.flags
   resume = values.resume if "resume" in values else ""
@@ -118,5 +118,5 @@ def require_server(values: flags.FlagValues) -> str:
 
 
 def given_run(values: flags.FlagValues) -> RunDirectory | None:
-  """The run directory of --run_dir; None where it is not given."""
+  """The run directory of --run_dir; None if it is not given."""
   return RunDirectory(pathlib.Path(values.run_dir).resolve()) if values.run_dir else None

@@ -23,7 +23,7 @@ def _define_flags(values: flags.FlagValues) -> None:
   define_pythonpath(values)
   define_run_dir(values, "The run's directory, for its checkpoints; empty takes RUN_ROOT/<name>/<run id>.")
   flags.DEFINE_string(
-    "device", "", "A TensorFlow device, as GPU:0; empty takes the config's learner.device.", flag_values=values
+    "device", "", "A TensorFlow device, such as GPU:0; empty takes the config's learner.device.", flag_values=values
   )
 
 

@@ -7,7 +7,7 @@ from slipstream.commands.command import Arguments, Command
 
 
 def _define_flags(values: flags.FlagValues) -> None:
-  del values  # It has none.
+  del values  # There are no flags.
 
 
 def _run(arguments: Arguments) -> int:

@@ -1,4 +1,4 @@
-"""`slipstream status`: what a running job does, once or until it ends."""
+"""`slipstream status`: shows what a running job does, once or until it ends."""
 
 import time
 from typing import TYPE_CHECKING

@@ -14,14 +14,16 @@ if TYPE_CHECKING:
 def _define_flags(values: flags.FlagValues) -> None:
   flags.DEFINE_float("eta", None, "Share of a batch that comes from all event tables together.", flag_values=values)
   flags.DEFINE_float("tau", None, "Length of a history in steps.", flag_values=values)
-  flags.DEFINE_integer("events", 1, "n: event tables, which share eta equally.", flag_values=values)
-  flags.DEFINE_float("mu", None, "Share of all steps at which an event occurs, at most.", flag_values=values)
+  flags.DEFINE_integer("events", 1, "Number n of event tables, which share eta equally.", flag_values=values)
+  flags.DEFINE_float("mu", None, "Upper bound of the share of all steps at which one event occurs.", flag_values=values)
   flags.DEFINE_float("gamma", None, "For the bound on samples: the discount.", flag_values=values)
   flags.DEFINE_float("accuracy", 0.1, "With --gamma: how far Q may be from Q*.", flag_values=values)
   flags.DEFINE_float(
     "rarest", None, "With --gamma: least probability with which a state-action pair is drawn.", flag_values=values
   )
-  flags.DEFINE_float("commonest", None, "With --gamma: greatest such probability [--rarest].", flag_values=values)
+  flags.DEFINE_float(
+    "commonest", None, "With --gamma: greatest such probability; by default --rarest.", flag_values=values
+  )
   flags.DEFINE_string("plot", "", "A .png file for a picture over tau.", flag_values=values)
   flags.DEFINE_bool("json", False, "Print the numbers as JSON.", flag_values=values)
 

@@ -13,7 +13,9 @@ def _define_flags(values: flags.FlagValues) -> None:
   define_run_root(values)
   define_resume(values)
   define_port(values, 0)
-  flags.DEFINE_bool("inline", False, "One process, with exact environment steps per update.", flag_values=values)
+  flags.DEFINE_bool(
+    "inline", False, "Run in one process, with an exact number of environment steps per update.", flag_values=values
+  )
   flags.DEFINE_bool("quiet", False, "Print nothing but the summary and the result.", flag_values=values)
 
 

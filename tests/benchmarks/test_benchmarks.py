@@ -1,4 +1,4 @@
-"""Every benchmark runs and prints figures; how fast it was is for `make bench` to say."""
+"""Every benchmark runs and prints figures; `make bench` says how fast things are."""
 
 import json
 import math

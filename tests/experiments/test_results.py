@@ -1,4 +1,4 @@
-"""The committed results: each is of the experiment as it is now, and its table is what its curves give."""
+"""The committed results: each belongs to its experiment's present definition, and its table follows from its curves."""
 
 import pathlib
 import shlex

@@ -57,7 +57,7 @@ def test_an_experiment_leaves_a_csv_of_all_curves(finished):
       assert [int(row["gradient_steps"]) for row in curve] == [64, 128, 192, 256, 320]
       assert [int(row["environment_steps"]) for row in curve] == [840, 1480, 2120, 2760, 3400]
       assert all(row["summed_q"] for row in curve)
-      # Of episodes that take a hundred steps at most, at -.1 each.
+      # Episodes take at most a hundred steps, at -.1 each.
       assert all(-10.1 < float(row["train_return"]) < 1 for row in curve)
       assert all((row["eval_solved"] == "1") == (float(row["eval_return"]) > -9.9) for row in curve)
   assert len(rows) == 20

@@ -117,14 +117,14 @@ def test_a_config_that_keeps_to_the_advice_is_told_so(capsys, tmp_path):
     events=(EventSpec("late", history=10, **at(10)),),
     replay=ReplayConfig(capacity=200, default=TableSpec("default", 0.7, min_size=1), tables=(TableSpec("late", 0.3),)),
   )
-  # Every transition is on the way to the event: that is advised against, half of them is not.
+  # There is advice against a table that gets every transition, and none if it gets half of them.
   path = write(config, tmp_path)
   assert report_of(capsys, f"--config={path}", "--steps=30")["advice"][0].startswith("Table 'late' got 100% of all")
   assert run(["events", f"--config={path}", "--steps=30", "--config.events.late.history=5"]) == 0
   said = capsys.readouterr().out
   assert "reaches back to an earlier event or to the start in 0%" in said
   assert run(["events", f"--config={path}", "--steps=14"]) == 0
-  assert "Nothing of this is against the paper's advice." in capsys.readouterr().out
+  assert "Nothing here is against the paper's advice." in capsys.readouterr().out
 
 
 def make_traces(*texts: str) -> list[EpisodeTrace]:
@@ -165,7 +165,9 @@ def test_a_table_that_stays_below_its_minimum_is_named():
   replay_config = dataclasses.replace(clock_run().replay, tables=tables)
   report = make_report(clock_run(replay=replay_config), make_traces("0100000002"))
   assert [
-    advice for advice in report.advice if "'early' got 2 transitions in 10 steps and takes part from 4 on" in advice
+    advice
+    for advice in report.advice
+    if "'early' got 2 transitions in 10 steps and takes part once it holds 4" in advice
   ]
 
 
@@ -217,7 +219,7 @@ def test_as_many_steps_are_sent_as_algorithm_1_sends(trace, histories):
 def test_the_shortest_way_through_the_three_rooms():
   config = load_config("three_rooms")
   env = make_event_environment(config)
-  path = env.gym_env.shortest_path()  # type: ignore[attr-defined]
+  path = env.gym_env.shortest_path()  # type: ignore[attr-defined]  # Of the three rooms.
   env.reset()
   trace = [env.step(action).events for action in path]
   gaps = [t for t, mask in enumerate(trace) if mask == 1]

@@ -27,7 +27,7 @@ def test_lamberts_w_by_hand(z, w):
 @given(st.floats(-1e4, 1e6))
 def test_lamberts_w_solves_its_equation_for_every_argument(x):
   w = lambert_w_of_exp(x)
-  if x < -700:  # W_0(z) = z there, to rounding, and both may be too small for a float.
+  if x < -700:  # W_0(z) rounds to z there, and both may be too small for a float.
     assert w == math.exp(x)
   else:
     assert w + math.log(w) == pytest.approx(x, rel=1e-12, abs=1e-12)
@@ -41,7 +41,7 @@ def test_lamberts_w_solves_its_equation_for_every_argument(x):
     (Setting(eta=0.5, tau=50, events=1, mu=0.005), 1),
     (Setting(eta=0.5, tau=250 / 3, events=1, mu=0.001), 2),
     (Setting(eta=0.1, tau=90, events=3, mu=0.001), 2),
-    # Longer than is proven for: .5^-.5 / (.5 * .001).
+    # A longer history than is covered by the proof: .5^-.5 / (.5 * .001).
     (Setting(eta=0.5, tau=2000 * math.sqrt(2), events=1, mu=0.001), -0.5),
   ],
 )
@@ -143,7 +143,7 @@ def test_what_is_out_of_range_is_refused_with_what_it_is(make, sentence):
     make()
 
 
-# What follows is the simulation. Tables are filled as Algorithm 1 says, by the oracle that the adder is tested with.
+# From here on the simulation, in which the oracle of the adder's tests fills tables as Algorithm 1 says.
 
 UNLIMITED = 10**9
 
@@ -173,7 +173,7 @@ def mixture(tables: dict[str, list[tuple[int, int]]], eta: float) -> dict[tuple[
 
 
 def test_the_mixture_by_hand():
-  # One episode of four steps, with an event at the third; tau = 2, eta = .5: of the third 1/8 + 1/4.
+  # One episode of four steps, with an event at the third; tau = 2, eta = .5. The third is drawn with 1/8 + 1/4.
   tables = fill([[0, 0, 1, 0]], tau=2, tables=1)
   assert mixture(tables, 0.5) == {(0, 0): 0.125, (0, 1): 0.375, (0, 2): 0.375, (0, 3): 0.125}
 
@@ -189,7 +189,7 @@ def test_the_mixture_by_hand():
   st.integers(1, 3),
   st.floats(0.05, 0.95),
 )
-@example([(21, [(0, 1), (1, 1), (2, 1)])], 7, 1, 0.75)  # n tau mu is 1, and m 0 but for rounding.
+@example([(21, [(0, 1), (1, 1), (2, 1)])], 7, 1, 0.75)  # n tau mu is 1, and m is 0 except for rounding.
 def test_lemma_1_holds_for_every_transition_in_event_tables(layout, tau, n, eta):
   episodes = [[0] * length for length, _ in layout]
   for masks, (length, events) in zip(episodes, layout, strict=True):
@@ -207,7 +207,7 @@ def test_lemma_1_holds_for_every_transition_in_event_tables(layout, tau, n, eta)
   in_events = {key for name, held in tables.items() if name != "default" for key in held}
   least = min(probabilities[key] for key in in_events) * steps
   assert least >= bound * (1 - 1e-9)
-  # What docs/theory.md says beyond the paper: this is the tight one.
+  # The tight bound, which docs/theory.md adds to the paper's.
   assert least >= (eta / (n * tau * mu) + 1 - eta) * (1 - 1e-9) >= bound * (1 - 2e-9)
 
 
@@ -219,7 +219,7 @@ def test_the_tight_bound_is_reached_where_no_history_overlaps_another():
 
 @dataclasses.dataclass(frozen=True)
 class Transition:
-  """Of the chain."""
+  """One step in the chain."""
 
   state: int
   action: int
@@ -231,7 +231,7 @@ LENGTH, TIME_LIMIT, DISCOUNT = 8, 30, 0.9
 
 
 def run_chain(rng: np.random.Generator, episodes: int) -> list[list[Transition]]:
-  """A chain of states 0 ... 7 with the goal behind it, by a random policy: action 1 goes on, action 0 goes back to 0."""
+  """A random policy in a chain of states 0 ... 7 with the goal behind it: action 1 moves on, action 0 goes back to 0."""
   played = []
   for _ in range(episodes):
     state, steps = 0, []
@@ -282,7 +282,7 @@ def test_lemma_1_holds_on_a_chain_and_is_about_transitions_rather_than_states():
   assert bound > 1.2
   probabilities = mixture(tables, eta)
   keys = list(probabilities)
-  # By draws this time, as a learner sees it.
+  # With transitions that are drawn this time, as a learner sees them.
   counts = np.random.default_rng(1).multinomial(2_000_000, np.array([probabilities[key] for key in keys]))
   rates = dict(zip(keys, counts / 2_000_000 * steps, strict=True))
   for name in ("event_0", "event_1"):

@@ -33,7 +33,7 @@ def make_experiment(config: RunConfig = CONFIG, **changes: object) -> Experiment
     probes={"summed_q": "experiments.probes:summed_q"},
     recorded=("train_return",),
   )
-  return dataclasses.replace(experiment, **changes)  # type: ignore[arg-type]
+  return dataclasses.replace(experiment, **changes)  # type: ignore[arg-type]  # Any field may be changed.
 
 
 def make_result(returns: Sequence[float], method: str = "uniform", seed: int = 0, period: int = 100) -> RunResult:

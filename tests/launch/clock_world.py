@@ -1,4 +1,4 @@
-"""A world whose every step is known: episodes of ten steps that count."""
+"""Worlds whose every step is known."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,7 +26,7 @@ class Clock(gymnasium.Env):
 
 
 class Steered(gymnasium.Env):
-  """One continuous action, without bounds unless it has some; `info["far"]` says whether it was above their middle."""
+  """One continuous action, unbounded by default; `info["far"]` says whether it was above the middle of its bounds, or 0."""
 
   def __init__(self, bounds: Sequence[float] = (-np.inf, np.inf)) -> None:
     self.observation_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)

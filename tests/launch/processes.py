@@ -1,4 +1,4 @@
-"""Running the command line as a user does, in processes that surely end."""
+"""Runs the command line as a user does, in processes that always end."""
 
 import contextlib
 import json
@@ -10,14 +10,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psutil
 
 T = TypeVar("T")
 
 ROOT = pathlib.Path(__file__).parents[2]
-# Several TensorFlow imports at once on two busy cores take their time.
+# Several imports of TensorFlow at once are slow on two busy cores.
 START_SECONDS = 240.0
 
 
@@ -42,24 +42,26 @@ class Cli:
     self.process.send_signal(signum)
 
   def children(self) -> list[psutil.Process]:
-    return psutil.Process(self.pid).children(recursive=True)
+    children: list[psutil.Process] = psutil.Process(self.pid).children(recursive=True)
+    return children
 
-  def result(self) -> dict:
+  def result(self) -> dict[str, Any]:
     line = next(line for line in reversed(self.output().splitlines()) if line.startswith("RESULT "))
-    return json.loads(line.removeprefix("RESULT "))
+    result: dict[str, Any] = json.loads(line.removeprefix("RESULT "))
+    return result
 
 
 @contextlib.contextmanager
 def cli(
   folder: pathlib.Path, name: str, *arguments: str, cwd: pathlib.Path = ROOT, shadowing: pathlib.Path | None = None
 ) -> Iterator[Cli]:
-  """Starts `slipstream ARGUMENTS`; whatever of it still runs at the end is killed.
+  """Starts `slipstream ARGUMENTS`; kills it and its children at the end.
 
   Args:
-    folder: of its output.
-    name: of the file for it.
+    folder: for the file of its output.
+    name: of that file.
     *arguments: of the command line.
-    cwd: in which it starts.
+    cwd: the folder in which it starts.
     shadowing: a folder whose packages are imported before any others.
   """
   path = os.pathsep.join(map(str, [ROOT] if shadowing is None else [shadowing, ROOT]))
@@ -76,7 +78,7 @@ def cli(
   try:
     yield Cli(process, output)
   except BaseException:
-    _tell_where_it_is(process.pid, folder)
+    _print_logs(process.pid, folder)
     raise
   finally:
     with contextlib.suppress(psutil.NoSuchProcess):
@@ -87,19 +89,23 @@ def cli(
     process.wait(30)
 
 
-def _tell_where_it_is(pid: int, folder: pathlib.Path) -> None:
-  """Prints the end of every log below `folder`, to which each role that still runs adds where its threads are."""
+def _print_logs(pid: int, folder: pathlib.Path) -> None:
+  """Prints the end of every log below `folder`, to which each role that still runs first adds its threads' stacks."""
   with contextlib.suppress(psutil.NoSuchProcess):
     for child in psutil.Process(pid).children(recursive=True):
       with contextlib.suppress(psutil.NoSuchProcess):
         child.send_signal(signal.SIGUSR1)
-  time.sleep(1.0)
+  time.sleep(1.0)  # For the roles to write; there is nothing to wait for, as some may be gone.
   for log in sorted([*folder.rglob("*.log"), *folder.rglob("logs/*/*")]):
     print(f"--- the end of {log.relative_to(folder)}:\n{log.read_text(errors='replace')[-4_000:]}")
 
 
 def wait_for(condition: Callable[[], T | None], timeout: float, what: str) -> T:
-  """What `condition` returns, once that is true."""
+  """Waits until `condition` returns something true, and returns that.
+
+  Raises:
+    AssertionError: it did not in time.
+  """
   deadline = time.monotonic() + timeout
   while time.monotonic() < deadline:
     with contextlib.suppress(StopIteration, FileNotFoundError, psutil.NoSuchProcess):
@@ -126,15 +132,16 @@ def _find(pattern: str, text: str) -> str | None:
   return match.group(1) if match else None
 
 
-def status_of(run_dir: pathlib.Path) -> dict:
+def status_of(run_dir: pathlib.Path) -> dict[str, Any]:
   """The run's last status, from its directory."""
-  return json.loads((run_dir / "status.json").read_text())
+  status: dict[str, Any] = json.loads((run_dir / "status.json").read_text())
+  return status
 
 
 def alive(pid: int) -> bool:
   """Whether a process runs (and is not just waiting to be reaped)."""
   with contextlib.suppress(psutil.NoSuchProcess):
-    return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
   return False
 
 

@@ -1,4 +1,4 @@
-"""Three rooms that take their time, so that the processes of a test leave the cores to those that start."""
+"""Three rooms with slow steps, so that the workers of a test leave the cores to processes that start."""
 
 import time
 from typing import Any
@@ -12,5 +12,5 @@ class SlowRooms(ThreeRooms):
   """`ThreeRooms` with a real environment's pace."""
 
   def step(self, action: Any) -> Any:
-    time.sleep(STEP_SECONDS)
+    time.sleep(STEP_SECONDS)  # A slow world is what is wanted.
     return super().step(action)

@@ -1,5 +1,6 @@
-"""What is wrong with a machine or an address, and the CUDA libraries that are looked for."""
+"""What is found wrong with a machine or an address, and how the CUDA libraries are found."""
 
+import pathlib
 import shutil
 import socket
 
@@ -26,10 +27,10 @@ def test_nothing_is_wrong_with_a_machine_that_runs_the_tests():
 
 
 def test_packages_that_are_missing_or_of_another_version_are_wrong():
-  findings = doctor._examine_packages(["numpy==0.1", "no-such-package==2.0", "rich", 'pytest==1; extra == "dev"'])
+  findings = doctor.examine_packages(["numpy==0.1", "no-such-package==2.0", "rich", 'pytest==1; extra == "dev"'])
   assert states(findings) == {"numpy": "wrong", "no-such-package": "wrong"}
-  assert findings[0].text == f"{np.__version__}, 0.1 is needed: run make env."
-  assert findings[1].text == "not installed, 2.0 is needed: run make env."
+  assert findings[0].text == f"{np.__version__} is installed, but 0.1 is needed: run make env."
+  assert findings[1].text == "not installed, but 2.0 is needed: run make env."
 
 
 def test_without_a_driver_the_gpu_is_no_fault(monkeypatch):
@@ -38,8 +39,8 @@ def test_without_a_driver_the_gpu_is_no_fault(monkeypatch):
   assert (finding.state, finding.text) == ("note", "no NVIDIA driver on this machine: learners use the CPU.")
 
 
-def test_libraries_are_loaded_from_wheels_and_what_is_missing_or_broken_is_told(monkeypatch, tmp_path):
-  # An `nvidia` folder on the path, as its wheels share one.
+def test_libraries_are_loaded_from_wheels_and_what_is_missing_or_broken_is_reported(monkeypatch, tmp_path):
+  # A folder `nvidia` on the path, as NVIDIA's wheels have it.
   names = {
     "libcufft_of_the_test.so.1": "cufft",
     "libbroken_of_the_test.so.1": "broken",
@@ -47,8 +48,9 @@ def test_libraries_are_loaded_from_wheels_and_what_is_missing_or_broken_is_told(
   }
   for part in ("cufft", "broken"):
     (tmp_path / "nvidia" / part / "lib").mkdir(parents=True)
-  # Any library that needs nothing but the C library.
-  shutil.copy(psutil._psutil_linux.__file__, tmp_path / "nvidia" / "cufft" / "lib" / "libcufft_of_the_test.so.1")
+  # Any library that needs nothing but the C library, such as psutil's.
+  library = next(pathlib.Path(psutil.__file__).parent.glob("*.so"))
+  shutil.copy(library, tmp_path / "nvidia" / "cufft" / "lib" / "libcufft_of_the_test.so.1")
   (tmp_path / "nvidia" / "broken" / "lib" / "libbroken_of_the_test.so.1").write_text("no library")
   monkeypatch.syspath_prepend(tmp_path)
   monkeypatch.setattr(gpu, "LIBRARIES", names)
@@ -66,7 +68,7 @@ def test_libraries_are_loaded_from_wheels_and_what_is_missing_or_broken_is_told(
 
 def test_an_address_where_nobody_listens_and_an_unknown_name_are_told_apart():
   with socket.socket() as taken:
-    taken.bind(("127.0.0.1", 0))  # Bound and not listening: connections are refused.
+    taken.bind(("127.0.0.1", 0))  # Bound but not listening: connections are refused.
     (refused,) = doctor.examine_address(f"127.0.0.1:{taken.getsockname()[1]}")
   assert "nobody listens on port" in refused.text
   (unknown,) = doctor.examine_address("no-such-host.invalid:7000")
@@ -75,7 +77,7 @@ def test_an_address_where_nobody_listens_and_an_unknown_name_are_told_apart():
     doctor.examine_address("7000")
 
 
-def test_something_else_at_the_address_is_told():
+def test_something_else_at_the_address_is_reported():
   with socket.create_server(("127.0.0.1", 0)) as other:
     findings = doctor.examine_address(f"127.0.0.1:{other.getsockname()[1]}")
   assert states(findings) == {"address": "ok", "server": "wrong"}

@@ -43,7 +43,7 @@ def test_an_inline_run_solves_its_world_from_python(tmp_path, capfd):
   output = capfd.readouterr()
   assert "reverb/cc" not in output.out + output.err
   assert "solved" in output.out
-  with pytest.raises(slipstream.UserError, match=r"is solved, by 4 evaluations in a row: to go on all the same"):
+  with pytest.raises(slipstream.UserError, match=r"is solved, by 4 evaluations in a row: to resume it anyway"):
     slipstream.train(resume=str(outcome.run_dir), inline=True, quiet=True)
 
 
@@ -62,7 +62,7 @@ def test_gradient_steps_follow_environment_steps_exactly_and_the_budget_is_kept_
     slipstream.train(resume=str(outcome.run_dir), inline=True, quiet=True)
   more = override(config, {"environment_steps": "1320"})
   resumed = slipstream.train(more, resume=str(outcome.run_dir), inline=True, quiet=True)
-  # The next time it goes on with that.
+  # The new budget was stored.
   with pytest.raises(slipstream.UserError, match=r"has taken 1,320 environment steps, and its budget is 1,320"):
     slipstream.train(resume=str(outcome.run_dir), inline=True, quiet=True)
   assert resumed.run_dir == outcome.run_dir
@@ -74,7 +74,7 @@ def test_gradient_steps_follow_environment_steps_exactly_and_the_budget_is_kept_
 
 def test_what_a_run_stores_as_its_config_is_what_was_asked_for(tmp_path, monkeypatch):
   config = small_world(environment_steps="1000", evaluator__solved_evaluations="1000")
-  assert config.learner.prefetch  # Which an inline run does not do.
+  assert config.learner.prefetch  # An inline run does not prefetch, but must not store that.
   directory = create_run_directory(config, tmp_path)
   manifests = []
 
@@ -133,7 +133,7 @@ def test_a_stopped_inline_run_writes_its_checkpoints(tmp_path):
 
 
 def test_windows_of_several_steps_that_are_still_open_hold_nothing_up(tmp_path):
-  # The minimum of transitions is there eight steps after as many steps were taken: four of each environment's windows are open.
+  # The minimum of transitions is reached eight steps late, as four windows are open in each of the two environments.
   config = small_world(
     environment_steps="260",
     evaluator__solved_evaluations="1000",
@@ -144,7 +144,7 @@ def test_windows_of_several_steps_that_are_still_open_hold_nothing_up(tmp_path):
   )
   outcome = slipstream.train(config, run_root=tmp_path, inline=True, quiet=True)
   assert outcome.status.phase == "exhausted"
-  # One for each step after the minimum; the last windows are open at the end, too.
+  # One for each step after the minimum, less the windows that are still open at the end.
   assert 60 <= outcome.status.gradient_steps <= 68
 
 
@@ -174,7 +174,7 @@ def test_an_inline_run_that_is_killed_goes_on_from_its_last_checkpoint(tmp_path)
   budget = 200 + 10 * (gradient_steps + 24)
   config = override(small_world(evaluator__solved_evaluations="1000"), {"environment_steps": str(budget)})
   run_inline(config, open_run_directory(str(directory)), threading.Event(), Looks(quiet=True))
-  # Tables and learner are of one moment.
+  # Tables and learner were saved at the same moment.
   assert found[0][1] == gradient_steps
   assert 0 <= found[0][0] - 200 - 10 * gradient_steps <= 80
   assert found[-1] == (budget, gradient_steps + 24)
@@ -204,7 +204,7 @@ def test_priorities_corrections_and_conflict_averse_gradients_work_together_and_
   assert outcome.status.learner["refused_priorities"] == 0
   assert np.isfinite(outcome.status.learner["loss"])
   sizes = known_sizes(outcome.run_dir)
-  # What was told since the last block was drawn, less than a block's eighty steps, was not read.
+  # The learner reads messages when it draws a block, so those of the last steps, less than a block's eighty, are unread.
   for size, table in zip(sizes, outcome.status.tables, strict=True):
     assert table.size - 80 <= size <= table.size
   assert sizes[0] >= 920

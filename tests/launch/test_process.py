@@ -14,6 +14,6 @@ def test_a_hang_up_stops_a_role_unless_it_was_started_to_ignore_it(ignored):
   try:
     with stop_on_signals() as stop:
       os.kill(os.getpid(), signal.SIGHUP)
-      assert stop.wait(0.5) != ignored
+      assert stop.wait(0.5) != ignored  # A signal that is ignored must have no effect, so this waits for one in vain.
   finally:
     signal.signal(signal.SIGHUP, before)

@@ -81,7 +81,7 @@ def test_a_local_run_solves_its_world_and_leaves_everything_a_user_needs_and_no_
     tmp_path, "evaluate", "evaluate", f"--checkpoint={run_dir}", "--video", f"--export={tmp_path / 'model'}"
   ) as play:
     assert play.wait(START_SECONDS) == 0, play.output()
-  # The best of the solved ones, which need not be the last; the world is the same in every episode.
+  # The best solved policy, which need not be the last one; the world is the same in every episode.
   best = json.loads((run_dir / "checkpoints" / "policy" / "best.json").read_text())
   assert best["solved"] is True
   assert best["mean_return"] >= result["eval_return"] - 1e-4
@@ -98,7 +98,7 @@ def test_a_local_run_learns_continuous_control_with_several_environments_a_worke
   result = run.result()
   # The budget's end is seen a moment later, which on a fast machine is several hundred steps.
   assert result["environment_steps"] >= 2000
-  # An update a step after the first 200, give or take the tolerance of 200 and what is on its way.
+  # An update a step after the first 200, give or take the tolerance of 200 and rows that are not yet inserted.
   assert abs(result["gradient_steps"] - (result["environment_steps"] - 200)) <= 400
   status = status_of(run_dir_of(run))
   assert status["policy_version"] > 10
@@ -137,7 +137,7 @@ def test_a_run_can_be_joined_survives_the_joined_ones_death_is_interrupted_and_g
 
   with cli(tmp_path, "resume", "train", f"--resume={run_dir}", WORLD) as run:
     first = wait_for(lambda: newer_status(run_dir, stopped), START_SECONDS, "the run to go on")
-    # What the tables, the learner and the clock had counted is still counted.
+    # The counts of the tables, the learner and the clock continue.
     assert first["environment_steps"] >= stopped["environment_steps"]
     assert first["tables"][0]["size"] >= stopped["tables"][0]["size"]
     wait_for(
@@ -145,7 +145,7 @@ def test_a_run_can_be_joined_survives_the_joined_ones_death_is_interrupted_and_g
     )
     wait_for(lambda: status_of(run_dir)["policy_version"] > stopped["policy_version"], 60, "new policies")
     own = [child.pid for child in run.children()]
-    # No role outlives a killed launcher, and even so they write what they have.
+    # No role outlives a killed launcher, but all of them still write their checkpoints.
     run.send(KILL)
     run.wait(10)
     assert_all_gone(own, timeout=60)
@@ -156,7 +156,7 @@ def test_a_run_can_be_joined_survives_the_joined_ones_death_is_interrupted_and_g
 
 @pytest.fixture
 def in_a_terminal():
-  """Processes inherit that nothing is done at a hang-up where the tests themselves run under nohup, which is not meant here."""
+  """SIGHUP has its default effect, even if the tests run under nohup, which processes would inherit."""
   before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
   yield
   signal.signal(signal.SIGHUP, before)

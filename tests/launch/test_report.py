@@ -3,16 +3,20 @@
 import dataclasses
 import json
 import math
+import operator
 import pathlib
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from configs import load_config, override
+from configs.algorithms import ALGORITHMS
 from launch import report
 from replay_server.contract.status import Evaluation, RunStatus, TableStatus
-from replay_server.process.recorder import METRICS_FILE, Row
+from replay_server.process.recorder import METRICS_FILE
 
 _WHITE, _RED = 255, (200, 0, 0)
 
@@ -46,13 +50,20 @@ def _table(name: str, size: int) -> TableStatus:
   return TableStatus(name, size, 1_000, size, 0.0, 0.0)
 
 
-def _rows(*pairs: tuple[float, int]) -> list[Row]:
-  return [{"environment_steps": steps, "eval_solved": solved} for steps, solved in pairs]
-
-
 def _write_metrics(run_dir: pathlib.Path, rows: list[str]) -> None:
   header = "environment_steps,train_return,eval_return,eval_solved"
   (run_dir / METRICS_FILE).write_text("\n".join([header, *rows, ""]))
+
+
+def _write_config(run_dir: pathlib.Path, name: str, solved_evaluations: int) -> None:
+  config = {"name": name, "evaluator": {"solved_evaluations": solved_evaluations}}
+  (run_dir / "config.json").write_text(json.dumps(config))
+
+
+def _titles(run_dir: pathlib.Path) -> tuple[str, str]:
+  """The titles at the left and at the right of the curve: the run's name, and where it was solved."""
+  (axes,) = report.draw_learning_curve(run_dir).axes
+  return axes.get_title(loc="left"), axes.get_title(loc="right")
 
 
 def _has_colour(path: pathlib.Path, colour: str) -> bool:
@@ -64,9 +75,9 @@ def _has_colour(path: pathlib.Path, colour: str) -> bool:
 def _colours(path: pathlib.Path) -> tuple[bool, bool, bool]:
   """Whether the curve shows the training line, the evaluator's and the mark where it was solved."""
   return (
-    _has_colour(path, report._TRAIN_COLOUR),
-    _has_colour(path, report._EVALUATOR_COLOUR),
-    _has_colour(path, report._SOLVED_COLOUR),
+    _has_colour(path, report.TRAIN_COLOUR),
+    _has_colour(path, report.EVALUATOR_COLOUR),
+    _has_colour(path, report.SOLVED_COLOUR),
   )
 
 
@@ -84,9 +95,9 @@ def _colours(path: pathlib.Path) -> tuple[bool, bool, bool]:
 def test_the_curve_shows_what_was_measured(
   tmp_path: pathlib.Path, rows: list[str], shown: tuple[bool, bool, bool]
 ) -> None:
-  (tmp_path / "config.json").write_text(json.dumps({"name": "run", "evaluator": {"solved_evaluations": 2}}))
+  _write_config(tmp_path, "run", 2)
   _write_metrics(tmp_path, rows)
-  path = report.plot_learning_curve(tmp_path)
+  path = report.save_learning_curve(tmp_path)
   assert path == tmp_path / "learning_curve.png"
   with Image.open(path) as picture:
     assert picture.size == (1050, 600)
@@ -94,37 +105,46 @@ def test_the_curve_shows_what_was_measured(
 
 
 def test_the_curve_needs_neither_a_config_nor_metrics(tmp_path: pathlib.Path) -> None:
-  assert _colours(report.plot_learning_curve(tmp_path)) == (False, False, False)
+  assert _colours(report.save_learning_curve(tmp_path)) == (False, False, False)
 
 
 def test_the_curve_is_named_after_the_config_or_else_the_directory(tmp_path: pathlib.Path) -> None:
-  assert report._name_and_goal(tmp_path) == (tmp_path.name, 0)
-  (tmp_path / "config.json").write_text(json.dumps({"name": "three_rooms", "evaluator": {"solved_evaluations": 4}}))
-  assert report._name_and_goal(tmp_path) == ("three_rooms", 4)
+  _write_metrics(tmp_path, [f"{steps},,1,1" for steps in range(1, 6)])
+  assert _titles(tmp_path) == (tmp_path.name, "")
+  _write_config(tmp_path, "three_rooms", 4)
+  assert _titles(tmp_path) == ("three_rooms", "solved at 4 steps")
   (tmp_path / "config.json").write_text("[")
-  assert report._name_and_goal(tmp_path) == (tmp_path.name, 0)
+  assert _titles(tmp_path) == (tmp_path.name, "")
 
 
 @pytest.mark.parametrize(
-  ("rows", "steps"),
+  ("rows", "mark"),
   [
-    (_rows((1, 1), (2, 1)), 2),
-    (_rows((1, 1), (2, 0), (3, 1)), None),
-    (_rows((1, 1), (2, 0), (3, 1), (4, 1), (5, 1)), 4),
-    ([{"environment_steps": 1, "eval_solved": None}], None),
+    (["1,,,1", "2,,,1"], "solved at 2 steps"),
+    (["1,,,1", "2,,,0", "3,,,1"], ""),
+    (["1,,,1", "2,,,0", "3,,,1", "4,,,1", "5,,,1"], "solved at 4 steps"),
+    (["1,,,"], ""),
   ],
 )
-def test_a_run_is_solved_at_the_evaluation_that_completes_the_streak(rows: list[Row], steps: float | None) -> None:
-  assert report._solved_at(rows, 2) == steps
+def test_a_run_is_solved_at_the_evaluation_that_completes_the_streak(
+  tmp_path: pathlib.Path, rows: list[str], mark: str
+) -> None:
+  _write_config(tmp_path, "run", 2)
+  _write_metrics(tmp_path, rows)
+  assert _titles(tmp_path) == ("run", mark)
 
 
-def test_a_run_without_a_known_goal_is_never_marked_solved() -> None:
-  assert report._solved_at(_rows((1, 0), (2, 1)), 0) is None
+def test_a_run_without_a_known_goal_is_never_marked_solved(tmp_path: pathlib.Path) -> None:
+  _write_config(tmp_path, "run", 0)
+  _write_metrics(tmp_path, ["1,,,0", "2,,,1"])
+  assert _titles(tmp_path) == ("run", "")
 
 
-def test_rows_that_a_resumed_run_went_through_again_are_left_out() -> None:
-  kept = report._without_superseded(_rows((1, 0), (2, 0), (3, 0), (2, 0), (2, 0), (4, 0)))
-  assert [row["environment_steps"] for row in kept] == [1, 2, 2, 2, 4]
+def test_rows_that_a_resumed_run_went_through_again_are_left_out(tmp_path: pathlib.Path) -> None:
+  _write_metrics(tmp_path, [f"{steps},,1,0" for steps in (1, 2, 3, 2, 2, 4)])
+  (axes,) = report.draw_learning_curve(tmp_path).axes
+  (line,) = axes.get_lines()
+  assert np.asarray(line.get_xdata()).tolist() == [1, 2, 2, 2, 4]
 
 
 def test_the_summary_of_a_solved_run_says_after_how_much_and_gives_no_advice(tmp_path: pathlib.Path) -> None:
@@ -153,6 +173,18 @@ def test_the_advice_names_the_event_tables_that_are_empty_and_no_other(tmp_path:
   assert "'default'" not in text
 
 
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_the_advice_names_nothing_but_fields_that_a_run_of_every_algorithm_has(
+  tmp_path: pathlib.Path, algorithm: str
+) -> None:
+  text = report.summarise(_status(gradient_steps=0, evaluations=()), tmp_path)
+  paths = re.findall(r"--config\.(\w+(?:\.\w+)*)", text)
+  assert "actor.random_steps" in paths
+  config = override(load_config("three_rooms"), {"learner.algorithm": algorithm})
+  for path in paths:
+    operator.attrgetter(path)(config)
+
+
 def test_the_advice_for_a_used_up_budget_is_a_command_that_can_be_pasted(tmp_path: pathlib.Path) -> None:
   run_dir = tmp_path / "a folder"
   text = report.summarise(_status(), run_dir)
@@ -169,10 +201,10 @@ def test_the_advice_for_a_stopped_run_is_to_go_on(tmp_path: pathlib.Path) -> Non
 def test_the_advice_says_which_role_did_nothing(tmp_path: pathlib.Path) -> None:
   text = report.summarise(_status(gradient_steps=0, evaluations=()), tmp_path)
   assert "made no gradient step" in text
-  assert "No evaluation came in" in text
+  assert "No evaluation finished" in text
   usual = report.summarise(_status(), tmp_path)
   assert "made no gradient step" not in usual
-  assert "No evaluation came in" not in usual
+  assert "No evaluation finished" not in usual
 
 
 def test_a_run_without_a_goal_is_done_when_its_budget_is_used_up(tmp_path: pathlib.Path) -> None:
@@ -211,7 +243,7 @@ def test_the_result_line_has_null_for_a_return_that_was_not_measured(evaluations
 
 
 def _walk(steps: int) -> list[np.ndarray]:
-  """A red square that goes one cell to the right each frame, over white with a black first row."""
+  """A red square that moves one cell to the right each frame, over white with a black first row."""
   frames = []
   for step in range(steps):
     frame = np.full((20, 10 * steps, 3), _WHITE, np.uint8)
@@ -257,7 +289,7 @@ def test_the_pictures_can_be_read_again(tmp_path: pathlib.Path) -> None:
   with Image.open(path) as picture:
     assert (np.asarray(picture) == report.path_picture(frames)).all()
   with Image.open(report.greedy_path_gif(frames, tmp_path / "a.gif", frames_per_second=20)) as video:
-    assert video.n_frames == 6  # type: ignore[attr-defined]
+    assert video.n_frames == 6  # type: ignore[attr-defined]  # Pillow types what it opens as a still image.
     assert video.info["duration"] == 50
     video.seek(5)
     assert video.info["duration"] == 1500

@@ -1,4 +1,4 @@
-"""Which roles see a GPU: the learner alone, on machines that have one and on those that do not."""
+"""Only the learner sees a GPU, whether the machine has one or not."""
 
 import inspect
 from types import SimpleNamespace
@@ -38,10 +38,10 @@ class _Prepared(Exception):
 @pytest.mark.parametrize("role", ["serve", "act", "evaluate", "learn"])
 def test_a_role_by_itself_hides_gpus_from_its_tensorflow_unless_it_learns(role, tmp_path, monkeypatch):
   config = load_config("pendulum_sac")
-  told: dict[str, bool] = {}
+  passed: dict[str, bool] = {}
 
   def prepare(threads, sees_gpu=True):
-    told["sees_gpu"] = sees_gpu
+    passed["sees_gpu"] = sees_gpu
     raise _Prepared
 
   monkeypatch.setattr(roles, "prepare_tensorflow", prepare)
@@ -59,7 +59,7 @@ def test_a_role_by_itself_hides_gpus_from_its_tensorflow_unless_it_learns(role, 
   wanted = inspect.signature(function).parameters
   with pytest.raises(_Prepared):
     function(**{name: value for name, value in arguments.items() if name in wanted})
-  assert told["sees_gpu"] == (role == "learn")
+  assert passed["sees_gpu"] == (role == "learn")
 
 
 def test_a_role_that_sees_no_gpu_takes_them_from_tensorflow_and_leaves_their_memory_alone(monkeypatch):

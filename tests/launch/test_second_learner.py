@@ -49,15 +49,24 @@ def test_a_second_learner_is_refused_and_one_after_the_first_is_not(tmp_path: pa
 def test_a_learner_that_was_killed_is_waited_for(tmp_path: pathlib.Path) -> None:
   with serving(make_config(), tmp_path) as server, contextlib.closing(Keeper(server, tmp_path)) as keeper:
     _beat(server, "learner")
-    keeper.tick()
-    timer = threading.Timer(0.8, keeper.tick)
-    timer.start()
-    _refuse(server)
-    timer.join()
+    assert [role.alive for role in keeper.tick().roles] == [True]
+    done = threading.Event()
+    ticking = threading.Thread(target=_tick_until, args=(keeper, done))
+    ticking.start()
+    try:
+      _refuse(server)
+    finally:
+      done.set()
+      ticking.join()
     assert [role.alive for role in keeper.tick().roles] == [False]
 
 
-def test_the_wait_ends_when_it_is_told_to(tmp_path: pathlib.Path) -> None:
+def _tick_until(keeper: Keeper, done: threading.Event) -> None:
+  while not done.wait(0.1):
+    keeper.tick()
+
+
+def test_the_wait_ends_when_stop_is_set(tmp_path: pathlib.Path) -> None:
   stop = threading.Event()
   stop.set()
   with serving(make_config(), tmp_path) as server, contextlib.closing(Keeper(server, tmp_path)) as keeper:

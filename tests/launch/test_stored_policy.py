@@ -30,7 +30,8 @@ def _actions(model: pathlib.Path) -> list[int]:
   loaded = tf.saved_model.load(str(model))
   observations = tf.random.stateless_normal([20, 3], seed=[1, 2])
   (actions,) = loaded.signatures["serving_default"](observations).values()
-  return actions.numpy().tolist()
+  result: list[int] = actions.numpy().tolist()
+  return result
 
 
 def test_a_file_from_before_the_specs_were_kept_plays_and_is_exported_as_well(

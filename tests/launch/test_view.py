@@ -158,13 +158,13 @@ def test_eight_actors_have_a_line_each_and_more_are_counted() -> None:
   assert all(f"● actor_{i}" in eight for i in range(8))
   nine = "\n".join(_lines(_status(roles=tuple(_role(f"actor_{i}") for i in range(9)))))
   assert "actor_0" not in nine
-  assert "9 of 9 actors" in nine
+  assert "9 of 9 workers" in nine
   assert "9 acting" in nine
 
 
 def test_among_many_actors_the_dead_and_the_unusual_are_named() -> None:
   text = "\n".join(_lines(_status(roles=_MANY_ACTORS), 140))
-  assert "11 of 12 actors" in text
+  assert "11 of 12 workers" in text
   assert "9 acting" in text
   assert "2 waiting for weights (actor_0, actor_1)" in text
   assert "✗ actor_7" in text
@@ -253,7 +253,7 @@ def test_large_counts_are_shortened_without_a_thousand_of_the_smaller_unit(size:
 
 
 class _Log:
-  """A view on a place that is no terminal, with a clock that is set by hand."""
+  """A view on a file, with a clock that the test sets."""
 
   def __init__(self, quiet: bool = False):
     self.now = 0.0

@@ -1,4 +1,4 @@
-"""Whoever does not step the environment needs it not installed: the manifest and a policy's file tell its spec."""
+"""Roles that do not step the environment need not have it installed: the manifest and a policy's file hold its spec."""
 
 import contextlib
 import json
@@ -36,7 +36,7 @@ def without_mujoco(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.fixture(name="run_dir", scope="module")
 def _learned(tmp_path_factory: pytest.TempPathFactory, without_mujoco: pathlib.Path) -> pathlib.Path:
-  """A run directory for which `slipstream learn` took gradient steps in HalfCheetah, as `slipstream status` told."""
+  """The directory of a HalfCheetah run for which `slipstream learn` took gradient steps, as `slipstream status` shows."""
   folder = tmp_path_factory.mktemp("run")
   config = _config()
   with _served(config, folder) as server:
@@ -72,7 +72,7 @@ def _config() -> RunConfig:
 
 @contextlib.contextmanager
 def _served(config: RunConfig, folder: pathlib.Path) -> Iterator[ReplayServer]:
-  """A server whose status is kept."""
+  """A server and its keeper, which writes its status."""
   stop = threading.Event()
   with serving(config, folder, _SPEC) as server, contextlib.closing(Keeper(server, folder)) as keeper:
     keeping = threading.Thread(target=keeper.run, args=(stop,))
@@ -106,7 +106,7 @@ def test_a_learner_learns_and_its_policy_is_exported_without_the_world(
   assert actions.shape == (3, 6)
 
 
-def test_to_play_the_policy_takes_the_world(
+def test_playing_the_policy_needs_the_world(
   run_dir: pathlib.Path, without_mujoco: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
   with cli(tmp_path, "play", "evaluate", f"--checkpoint={run_dir}", shadowing=without_mujoco) as play:

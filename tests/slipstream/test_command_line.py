@@ -18,7 +18,7 @@ from replay_server.process.server import ReplayServer
 from slipstream.commands import COMMANDS
 from slipstream.commands.command import split_overrides
 from slipstream.main import run
-from tests.serving import write_version_2
+from tests.serving import wait_for, write_version_2
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def port_in_use():
     yield taken.getsockname()[1]
 
 
-def mistake(capsys, *arguments: str) -> str:
+def mistake(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
   """The one sentence that a mistaken command line prints."""
   assert run(arguments) == 2
   output = capsys.readouterr()
@@ -138,7 +138,6 @@ def test_a_port_in_use_is_named(capsys, tmp_path, port_in_use, command):
 @pytest.mark.parametrize("arguments", [("act", "--index=3"), ("learn",), ("evaluate",), ("attach", "--actors=2")])
 def test_a_role_that_finds_no_server_says_so(capsys, monkeypatch, arguments):
   monkeypatch.setattr("launch.roles.CONNECT_TIMEOUT_SECONDS", 0.1)
-  monkeypatch.setattr("launch.roles.join.__defaults__", (0.1,))
   command, *rest = arguments
   assert "start one with 'slipstream serve'" in mistake(capsys, command, "--server=localhost:1", *rest)
 
@@ -199,11 +198,18 @@ def test_a_run_that_was_never_checkpointed_cannot_be_resumed(capsys, tmp_path):
 
 
 def test_ctrl_c_while_attach_waits_for_a_server_is_one_word(capsys):
-  with socket.socket() as closed:  # Bound and not listening: nobody answers.
+  before = signal.getsignal(signal.SIGINT)
+
+  def interrupt():
+    wait_for(lambda: signal.getsignal(signal.SIGINT) is not before, seconds=60)  # From then on `attach` waits.
+    os.kill(os.getpid(), signal.SIGINT)
+
+  with socket.socket() as closed:  # Bound but not listening: nobody answers.
     closed.bind(("localhost", 0))
-    timer = threading.Timer(1.0, os.kill, [os.getpid(), signal.SIGINT])
-    timer.start()
+    interrupting = threading.Thread(target=interrupt)
+    interrupting.start()
     assert run(["attach", f"--server=localhost:{closed.getsockname()[1]}"]) == 130
+    interrupting.join()
   assert capsys.readouterr().err.strip() == "Interrupted."
 
 

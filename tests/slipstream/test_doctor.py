@@ -1,4 +1,4 @@
-"""`slipstream doctor`: what it prints of what it finds."""
+"""`slipstream doctor`: how it prints what it finds."""
 
 import json
 
@@ -13,8 +13,8 @@ def test_for_programs_all_findings_are_json(tmp_path, capsys):
   with serving(make_run(), tmp_path, SPEC) as server:
     findings = examine_address(server.address)
     assert run(["doctor", f"--server={server.address}", "--json"]) in (0, 2)
-  told = json.loads(capsys.readouterr().out)
-  assert [finding["name"] for finding in told[f"Server {server.address}"]] == [finding.name for finding in findings]
+  printed = json.loads(capsys.readouterr().out)
+  assert [finding["name"] for finding in printed[f"Server {server.address}"]] == [finding.name for finding in findings]
 
 
 def test_the_command_prints_a_line_for_each_finding_and_ends_with_2_where_something_is_wrong(capsys, monkeypatch):
