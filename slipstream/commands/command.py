@@ -50,7 +50,9 @@ class Command:
     rest, overrides = split_overrides(words)
     values = self._flags()
     if overrides and "config" not in values:
-      raise UserError(f"'slipstream {self.name}' takes no --config.* of its own: give it to 'train' or 'serve'.")
+      raise UserError(
+        f"'slipstream {self.name}' takes no --config.* of its own: give it to 'train', 'serve' or 'events'."
+      )
     try:
       values.set_gnu_getopt(bool(self.positional))  # Flags may follow a word without dashes.
       rest = values([self.name, *rest])[1:]

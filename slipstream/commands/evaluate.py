@@ -25,7 +25,7 @@ def _define_flags(values: flags.FlagValues) -> None:
   flags.DEFINE_integer(
     "episodes", 1, "With --checkpoint: episodes to play; 0 only exports.", flag_values=values, lower_bound=0
   )
-  flags.DEFINE_bool("video", False, "With --checkpoint: save the first episode as an animation.", flag_values=values)
+  flags.DEFINE_bool("video", False, "With --checkpoint: record one more episode as an animation.", flag_values=values)
   flags.DEFINE_string(
     "export", "", "With --checkpoint: a folder to write the policy to, as a SavedModel.", flag_values=values
   )

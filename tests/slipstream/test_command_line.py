@@ -188,7 +188,7 @@ def test_another_runs_learner_is_refused_and_left_alone(capsys, checkpointed_run
   (learner / "counters.json").write_text(json.dumps(counters))
   before = {path.name: path.read_bytes() for path in learner.iterdir()}
   assert run(["train", f"--resume={checkpointed_run.path}", "--inline", "--quiet"]) == 2
-  assert "belongs to somebody_elses" in capsys.readouterr().err
+  assert "belongs to run somebody_elses" in capsys.readouterr().err
   assert {path.name: path.read_bytes() for path in learner.iterdir()} == before
 
 
