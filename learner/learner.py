@@ -74,7 +74,6 @@ class Learner(core.Learner):
     """
     self._manifest = manifest
     self._config = manifest.config
-    self._run_id = manifest.run_id
     self.parts = parts
     self._stop = stop
     self._state = "starting"
@@ -197,7 +196,7 @@ class Learner(core.Learner):
     snapshot = self._snapshot(self.policy_version)
     if not parts.updates.is_finite():
       raise self._diverged("networks are")
-    counters = Counters(self._run_id, self.gradient_steps, self.policy_version)
+    counters = Counters(self._manifest.run_id, self.gradient_steps, self.policy_version)
     folder = parts.checkpoints.write(counters, parts.updates, parts.source, snapshot, self._manifest)
     self._checkpointed = time.monotonic()
     print(f"Learner checkpointed at gradient step {self.gradient_steps} ({folder.name}).", flush=True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from configs import RunConfig
+from configs import RunConfig, UserError
 from learner.sources.background import BackgroundDrawing
 from learner.sources.block import Block
 from learner.sources.priorities import TablePriorities
@@ -109,9 +109,16 @@ class ServerSource:
     """Restores what `state` returned.
 
     Raises:
+      UserError: the state is of another number of tables.
       ServerLost: the server does not answer.
     """
-    self._priorities.largest = state["largest_priorities"]
+    largest = state["largest_priorities"]
+    if len(largest) != len(self.table_names):
+      raise UserError(
+        f"The learner's checkpoint is of {len(largest)} tables, and the config has {len(self.table_names)}: resume with the "
+        "tables that the run had."
+      )
+    self._priorities.largest = largest
     for name, weighting in self._weightings.items():
       prefix = f"{name}/"
       own = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}

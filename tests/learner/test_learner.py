@@ -295,6 +295,15 @@ def test_a_checkpoint_of_other_networks_is_refused(filled, learn, tmp_path: path
   assert _files(tmp_path / "checkpoints") == before
 
 
+def test_a_checkpoint_of_other_tables_is_refused(filled, learn, make_config, serve, tmp_path: pathlib.Path) -> None:
+  learn(filled).run(2)
+  before = _files(tmp_path / "checkpoints")
+  more = serve(make_config((*TABLES[:1], *(TableSpec(name, 0.25, capacity=50) for name in ("done", "gap"))), **FIELDS))
+  with pytest.raises(UserError, match=r"checkpoint is of 2 tables, and the config has 3: resume with the tables"):
+    learn(more)
+  assert _files(tmp_path / "checkpoints") == before
+
+
 @pytest.mark.parametrize("moment", ["networks", "source", "policy", "counters", "rename"])
 def test_a_learner_that_is_killed_while_it_writes_leaves_the_previous_checkpoint_intact(
   filled, learn, monkeypatch, tmp_path: pathlib.Path, moment: str
