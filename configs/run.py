@@ -7,7 +7,7 @@ later. The run's manifest holds it as JSON (see `configs.serialization`).
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, get_args
 
 from configs.checks import require, require_positive
 from configs.learning import LearnerConfig
@@ -18,6 +18,8 @@ from configs.specs import MAX_EVENTS, EventSpec, TableSpec, check_name, is_refer
 RESERVED_TABLES = ("policy", "run", "episodes", "heartbeats", "histories", "status")
 # The writer keeps every step of the longest history alive, so its cost grows with the history.
 MAX_HISTORY = 10_000
+
+NewItems = Literal["largest", "mean"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +65,8 @@ class PriorityConfig:
     final_importance_exponent: value that beta reaches linearly; None keeps it constant.
     importance_updates: gradient steps until beta reaches its final value.
     epsilon: added to every |TD error|, so that an item without error can still be drawn.
+    new_items: the priority of a table's new items: `largest`, the largest that its rows got lately (the paper's maximum, of
+      which a thousand updates forget all but 37 %), or `mean`, a running mean of theirs over some ten updates.
   """
 
   exponent: float = 0.65
@@ -70,8 +74,13 @@ class PriorityConfig:
   final_importance_exponent: float | None = 1.0
   importance_updates: int = 10_000
   epsilon: float = 1e-3
+  new_items: NewItems = "mean"
 
   def __post_init__(self) -> None:
+    require(
+      self.new_items in get_args(NewItems),
+      f"replay.priority.new_items is {self.new_items!r}: use one of {', '.join(get_args(NewItems))}.",
+    )
     require(0 <= self.exponent <= 1, f"replay.priority.exponent is {self.exponent}: it must lie in [0, 1].")
     final = () if self.final_importance_exponent is None else (self.final_importance_exponent,)
     for value in (self.importance_exponent, *final):

@@ -9,6 +9,7 @@ from experiments.definition import Budget, Experiment
 
 EXPERIMENTS: Mapping[str, Callable[[], Experiment]] = {
   "three_rooms": three_rooms.get_experiment,
+  "new_items": three_rooms.get_new_items,
   "two_rooms": two_rooms.get_experiment,
   "bad_events": bad_events.get_experiment,
   "obstacle_course": obstacle_course.get_experiment,

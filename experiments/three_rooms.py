@@ -1,10 +1,22 @@
 """Experiment 1: the three-room world (SSET, Section 5.1, Figure 2)."""
 
 import dataclasses
+from typing import get_args
 
 from configs import RunConfig
+from configs.methods import METHODS
 from configs.presets import three_rooms
-from experiments.definition import Budget, Experiment, Panel, Threshold, evaluated_every, papers_methods
+from configs.run import NewItems
+from experiments.definition import (
+  Budget,
+  Experiment,
+  Method,
+  Panel,
+  Threshold,
+  evaluated_every,
+  known_method,
+  papers_methods,
+)
 
 
 def get_experiment() -> Experiment:
@@ -25,6 +37,30 @@ def get_experiment() -> Experiment:
     thresholds=(Threshold("eval_solved", 1.0, "the first evaluation that reaches the goal"),),
     probes={"summed_q": "experiments.probes:summed_q"},
   )
+
+
+def get_new_items() -> Experiment:
+  """PER and PER + SSET with new items at the largest and at the mean priority, beside SSET."""
+  rooms = get_experiment()
+  sweep = tuple(_with_new_items(name, new_items) for name in ("per", "sset_per") for new_items in get_args(NewItems))
+  return dataclasses.replace(
+    rooms,
+    name="new_items",
+    summary="three rooms: the priority of new items (SSET, Section 5.1; PER, Section 3.3)",
+    methods=(known_method("uniform", "Uniform ER"), known_method("sset", "SSET"), *sweep),
+  )
+
+
+def _with_new_items(name: str, new_items: NewItems) -> Method:
+  """A prioritised method whose new items get `new_items`."""
+
+  def change(config: RunConfig) -> RunConfig:
+    config = METHODS[name](config)
+    priority = dataclasses.replace(config.replay.priority, new_items=new_items)
+    return dataclasses.replace(config, replay=dataclasses.replace(config.replay, priority=priority))
+
+  label = {"per": "PER", "sset_per": "PER + SSET"}[name]
+  return Method(f"{name}_{new_items}", f"{label}, new at the {new_items}", change)
 
 
 def _in_small_rooms(config: RunConfig) -> RunConfig:

@@ -4,9 +4,16 @@ import numpy as np
 import numpy.typing as npt
 
 from configs import RunConfig
+from configs.run import NewItems
 from learner.sources.block import Block
 from replay_server.contract.connection import Connection
 from replay_server.contract.layout import MAX_PRIORITY
+
+# What a gradient step leaves of a table's largest priority, if none of its rows has a larger one. A table that turns over in
+# some thousand updates, as those of the grid worlds do, then forgets a spike about when its row is evicted.
+LARGEST_KEPT = 0.999
+# What a gradient step adds to a table's running mean.
+MEAN_RATE = 0.1
 
 
 def priorities_of(td_errors: npt.NDArray[np.float32], epsilon: float) -> npt.NDArray[np.float64]:
@@ -22,11 +29,32 @@ def priorities_of(td_errors: npt.NDArray[np.float32], epsilon: float) -> npt.NDA
   return np.minimum(np.abs(td_errors.astype(np.float64)) + epsilon, MAX_PRIORITY)
 
 
+def new_item_priority(before: float, priorities: npt.NDArray[np.float64], mode: NewItems) -> float:
+  """The priority that a table's new items get after a block.
+
+  The rule is applied once for each gradient step. A step none of whose rows are from the table leaves a mean as it is.
+
+  Args:
+    before: the priority before the block; NaN if the table's rows never had one.
+    priorities: float64 [K, batch], new priorities of the table's rows; NaN in the places of others.
+    mode: `largest` or `mean`; see `PriorityConfig`.
+  """
+  value = before
+  for batch in priorities:
+    given = batch[~np.isnan(batch)]
+    if mode == "largest":
+      value = float(np.fmax(LARGEST_KEPT * value, given.max(initial=0.0))) if given.size else LARGEST_KEPT * value
+    elif given.size:
+      value = float(given.mean()) if np.isnan(value) else value + MEAN_RATE * (float(given.mean()) - value)
+  return value
+
+
 class TablePriorities:
   """Sends new priorities of rows that were learned from to the tables that they were drawn from.
 
   Attributes:
-    largest: float32 [tables], the largest priority seen in each table, which its new items get; 1 before the first.
+    of_new_items: float32 [tables], the priority that new items of each table get (`PriorityConfig.new_items`); NaN as long as
+      none of the table's rows was updated.
     refused: number of TD errors that gave no valid priority: NaN is not sent, too large a priority is clipped.
   """
 
@@ -34,9 +62,10 @@ class TablePriorities:
     """Takes the tables of `config`; sends nothing yet."""
     self._connection = connection
     self._epsilon = config.replay.priority.epsilon
+    self._new_items = config.replay.priority.new_items
     self._names = [table.name for table in config.replay.all_tables]
     self._prioritized = np.array([table.selector == "prioritized" for table in config.replay.all_tables])
-    self.largest = np.ones(len(self._names), np.float32)
+    self.of_new_items = np.full(len(self._names), np.nan, np.float32)
     self.refused = 0
 
   @property
@@ -61,10 +90,11 @@ class TablePriorities:
     for table in np.flatnonzero(self._prioritized):
       drawn = block.tables == table
       self.refused += int((drawn & ~(priorities < MAX_PRIORITY)).sum())
+      own = np.where(drawn, priorities, np.nan)
+      self.of_new_items[table] = new_item_priority(float(self.of_new_items[table]), own, self._new_items)
       drawn &= is_number
       updates = dict(zip(block.handles[drawn].tolist(), priorities[drawn].tolist(), strict=True))
       if updates:
-        self.largest[table] = max(self.largest[table], priorities[drawn].max())
         self._send(self._names[table], updates)
 
   def _send(self, table: str, updates: dict[int, float]) -> None:

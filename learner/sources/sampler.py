@@ -28,7 +28,8 @@ class StratifiedSampler:
       connection: to the server.
       config: of the run.
       width: of its rows.
-      prefetch: whether blocks are drawn while the learner learns from others.
+      prefetch: whether blocks are drawn while the learner learns from others; if not, every block is drawn from the tables
+        as they are when it is asked for.
       stop: ends a wait.
     """
     specs = config.replay.all_tables
@@ -134,6 +135,7 @@ class StratifiedSampler:
     try:
       size: int = self._connection.info()[self._names[index]].current_size
     except ServerLost:  # The process's watchdog decides when the server is lost for good.
+      self._closed.wait(_POLL_SECONDS)
       return False
     return size < int(self._min_sizes[index])
 
@@ -170,12 +172,7 @@ class _TableShrank(Exception):
 
 def _make_readers(connection: Connection, config: RunConfig, width: int, prefetch: bool) -> list[TableReader]:
   specs = config.replay.all_tables
-  # Without prefetching and with one batch per block, every draw is from the tables as they are now.
-  if not prefetch and config.learner.updates_per_block == 1:
+  if not prefetch:
     return [FreshTable(connection, spec.name) for spec in specs]
   rows = config.learner.batch_size * config.learner.updates_per_block
-  # A second worker keeps the server busy while the first one's samples are read; a third gains nothing more.
-  workers = 2 if prefetch else 1
-  return [
-    StreamedTable(connection, spec.name, width, max(1, round(spec.probability * rows)), workers) for spec in specs
-  ]
+  return [StreamedTable(connection, spec.name, width, max(1, round(spec.probability * rows))) for spec in specs]

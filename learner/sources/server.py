@@ -76,8 +76,8 @@ class ServerSource:
 
   @property
   def new_item_priorities(self) -> tuple[float, ...]:
-    """The priority that a new item of each table gets, in layout order."""
-    return tuple(self._priorities.largest.tolist())
+    """The priority that a new item of each table gets, in layout order; 1 until one of the table's rows was updated."""
+    return tuple(np.nan_to_num(self._priorities.of_new_items, nan=1.0).tolist())
 
   def describe_wait(self) -> str:
     """What the sampler is waiting for, in words for people; empty where it is not waiting."""
@@ -86,7 +86,7 @@ class ServerSource:
   def drawn_ahead(self) -> dict[str, int]:
     """Table -> upper bound on the rows that were drawn and are not yet in a block handed out.
 
-    Their probabilities date from when they were drawn. All are 0 with `prefetch=False` and `updates_per_block=1`.
+    Their probabilities date from when they were drawn. All are 0 with `prefetch=False`.
     """
     ahead = self._sampler.most_drawn - self._handed_out
     return dict(zip(self.table_names, ahead.tolist(), strict=True))
@@ -99,8 +99,8 @@ class ServerSource:
     return metrics
 
   def state(self) -> State:
-    """The largest priorities and the weightings' states."""
-    state: dict[str, npt.NDArray[Any]] = {"largest_priorities": self._priorities.largest}
+    """The priorities of new items and the weightings' states."""
+    state: dict[str, npt.NDArray[Any]] = {"new_item_priorities": self._priorities.of_new_items}
     for name, weighting in self._weightings.items():
       state.update({f"{name}/{key}": value for key, value in weighting.state().items()})
     return state
@@ -112,13 +112,14 @@ class ServerSource:
       UserError: the state is of another number of tables.
       ServerLost: the server does not answer.
     """
-    largest = state["largest_priorities"]
-    if len(largest) != len(self.table_names):
+    # Checkpoints of earlier versions lack them; they are known again after the first block.
+    priorities = state.get("new_item_priorities", np.full(len(self.table_names), np.nan, np.float32))
+    if len(priorities) != len(self.table_names):
       raise UserError(
-        f"The learner's checkpoint is of {len(largest)} tables, and the config has {len(self.table_names)}: resume with the "
+        f"The learner's checkpoint is of {len(priorities)} tables, and the config has {len(self.table_names)}: resume with the "
         "tables that the run had."
       )
-    self._priorities.largest = largest
+    self._priorities.of_new_items = priorities
     for name, weighting in self._weightings.items():
       prefix = f"{name}/"
       own = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from configs import PriorityConfig, ReplayConfig, TableSpec, UserError
 from learner.sources.block import Block
-from learner.sources.priorities import TablePriorities, priorities_of
+from learner.sources.priorities import LARGEST_KEPT, TablePriorities, new_item_priority, priorities_of
 from learner.sources.server import make_server_source
 from learner.weights.importance import importance_weights
 from replay_server.contract.layout import MAX_PRIORITY
@@ -91,7 +91,8 @@ def test_rows_are_drawn_in_proportion_to_their_priorities(make_config, serve) ->
     steps = _steps(filled, block)
     priorities.update(block, errors[steps])
     seen |= set(steps[block.tables == 0].tolist())
-  assert priorities.largest.tolist() == pytest.approx([16, 1])
+  assert 1 < priorities.of_new_items[0] <= 16
+  assert math.isnan(priorities.of_new_items[1])
   counts = np.zeros(4)
   for block in _draw(filled, 60):
     drawn = block.tables == 0
@@ -143,10 +144,69 @@ def test_an_invalid_priority_never_reaches_the_server_and_is_counted(make_config
     priorities.update(block, errors)
   assert priorities.refused == 4 * 4
   assert all(0 < priority <= MAX_PRIORITY for updates in sent for priority in updates.values())
-  assert priorities.largest[0] == np.float32(MAX_PRIORITY)
+  assert 0 < priorities.of_new_items[0] <= MAX_PRIORITY
   # The table's priorities are all finite, so it still answers.
   for block in _draw(filled, 2):
     assert np.isfinite(block.probabilities).all()
+
+
+def test_the_mean_of_new_items_by_hand() -> None:
+  rows = np.array([[0.02, 0.04, math.nan], [math.nan, math.nan, math.nan], [0.13, math.nan, math.nan]])
+  # The first step gives .03 as it is, the second has no row of the table, and the third adds a tenth of .13.
+  assert new_item_priority(math.nan, rows, "mean") == pytest.approx(0.9 * 0.03 + 0.1 * 0.13)
+  assert new_item_priority(2.0, rows, "mean") == pytest.approx(0.9 * (0.9 * 2 + 0.1 * 0.03) + 0.1 * 0.13)
+
+
+def test_the_largest_of_new_items_by_hand() -> None:
+  small = np.array([[0.02, 0.01], [math.nan, math.nan]])
+  # It is not held at 1 once there was an update, and falls where nothing is as large.
+  assert new_item_priority(math.nan, small, "largest") == pytest.approx(0.02 * LARGEST_KEPT)
+  after_a_spike = new_item_priority(0.02, np.array([[15.0, 0.1]]), "largest")
+  assert after_a_spike == 15.0
+  assert new_item_priority(after_a_spike, np.full((5_000, 1), 0.02), "largest") < 0.2
+
+
+@given(
+  st.one_of(st.just(math.nan), st.floats(1e-3, 1e3)),
+  st.lists(st.lists(st.one_of(st.just(math.nan), st.floats(1e-3, 1e9)), min_size=3, max_size=3), max_size=5),
+  st.sampled_from(["largest", "mean"]),
+)
+def test_new_items_get_a_priority_between_the_smallest_and_the_largest_given(
+  before: float, rows: list[list[float]], mode: Any
+) -> None:
+  known = [value for value in (before, *(value for batch in rows for value in batch)) if not math.isnan(value)]
+  result = new_item_priority(before, np.array(rows).reshape(-1, 3), mode)
+  if known:
+    assert min(known) * LARGEST_KEPT ** len(rows) * (1 - 1e-9) <= result <= max(known) * (1 + 1e-9)
+  else:
+    assert math.isnan(result)
+  # A block's steps count one by one, however they are divided into blocks.
+  value = before
+  for batch in rows:
+    value = new_item_priority(value, np.array([batch]), mode)
+  assert value == pytest.approx(result, nan_ok=True)
+
+
+def test_a_block_that_is_not_drawn_ahead_sees_every_earlier_priority(make_config, serve) -> None:
+  config = make_config(
+    [TableSpec("default", 1.0, selector="prioritized")],
+    {"priority": PriorityConfig(exponent=1.0)},
+    batch_size=8,
+    updates_per_block=32,
+    prefetch=False,
+  )
+  filled = serve(config)
+  filled.fill("default", range(100))
+  source = make_server_source(filled.server.connection, filled.server.manifest, filled.stop)
+  try:
+    block = source.next_block()
+    raised = int(block.handles[0, 0])
+    filled.server.connection.client.mutate_priorities("default", {raised: 1e6})
+    again = source.next_block()
+    assert source.drawn_ahead() == {"default": 0}
+  finally:
+    source.close()
+  assert (again.handles == raised).mean() > 0.99
 
 
 def test_a_run_without_prioritised_tables_sends_no_priorities(make_config, serve) -> None:
@@ -156,7 +216,7 @@ def test_a_run_without_prioritised_tables_sends_no_priorities(make_config, serve
   (block,) = _draw(filled, 1)
   assert not priorities.in_use
   priorities.update(block, np.full((2, 4), 5.0, np.float32))
-  assert priorities.largest.tolist() == [1]
+  assert np.isnan(priorities.of_new_items).all()
 
 
 @pytest.mark.parametrize(
@@ -168,6 +228,7 @@ def test_a_run_without_prioritised_tables_sends_no_priorities(make_config, serve
     ({"final_importance_exponent": -1}, "importance exponent of replay.priority is -1"),
     ({"epsilon": 0.0}, "replay.priority.epsilon is 0.0"),
     ({"importance_updates": 0}, "replay.priority.importance_updates is 0"),
+    ({"new_items": "max"}, "replay.priority.new_items is 'max': use one of largest, mean"),
   ],
 )
 def test_priorities_that_make_no_sense_are_refused(values, message) -> None:

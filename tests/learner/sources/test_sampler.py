@@ -145,13 +145,13 @@ def test_a_table_takes_part_once_it_holds_its_minimum_and_an_empty_one_blocks_no
   np.testing.assert_allclose(drawn, [0.5 * share, 0.2 * share, 0.3 * share], atol=2)
 
 
-@pytest.mark.parametrize("mode", [BLOCKS, AHEAD], ids=["blocks", "ahead"])
+@MODES
 def test_a_table_that_is_empty_again_takes_no_part_until_it_holds_its_minimum(make_config, serve, sample, mode) -> None:
   filled = serve(make_config([TableSpec("default", 0.5, min_size=5), TableSpec("goal", 0.5)], batch_size=8, **mode))
   filled.fill("default", range(20))
   filled.fill("goal", range(20))
-  sampler = sample(filled)
-  assert sampler.next_block().quotas.tolist() == [[4, 4]] * 4
+  sampler, batches = sample(filled), mode["updates_per_block"]
+  assert sampler.next_block().quotas.tolist() == [[4, 4]] * batches
   # As if the server had been restored from a checkpoint that is older than the first event.
   filled.server.connection.client.reset("goal")
   for _ in range(10):  # Rows drawn earlier are used up first.
@@ -159,11 +159,11 @@ def test_a_table_that_is_empty_again_takes_no_part_until_it_holds_its_minimum(ma
     _check_origin(filled, block)
     if not block.quotas[:, 1].any():
       break
-  assert block.quotas.tolist() == [[8, 0]] * 4
+  assert block.quotas.tolist() == [[8, 0]] * batches
   filled.fill("goal", range(20))
   for _ in range(3):
     block = sampler.next_block()
-  assert block.quotas.tolist() == [[4, 4]] * 4
+  assert block.quotas.tolist() == [[4, 4]] * batches
   assert all(0 <= ahead <= 5 * 32 for ahead in sampler.drawn_ahead().values())
 
 
@@ -231,24 +231,24 @@ def test_fifo_draws_the_oldest_and_lifo_the_newest(make_config, serve, sample, m
   assert set(filled.codec.unpack(sample(filled).next_block().rows)["step"].ravel()) == {chosen}
 
 
-def test_without_drawing_ahead_the_newest_row_can_be_drawn_at_once(make_config, serve, sample) -> None:
+@pytest.mark.parametrize("mode", [FRESH, BLOCKS], ids=["fresh", "blocks"])
+def test_without_drawing_ahead_the_newest_row_can_be_drawn_at_once(make_config, serve, sample, mode) -> None:
   tables = [TableSpec("default", 0.5, selector="lifo"), TableSpec("event", 0.5, capacity=100, selector="lifo")]
-  filled = serve(make_config(tables, batch_size=4, **FRESH))
-  sampler = sample(filled)
+  filled = serve(make_config(tables, batch_size=4, **mode))
+  sampler, batches = sample(filled), mode["updates_per_block"]
   for step in range(10):
     filled.fill("default", [step])
     filled.fill("event", [100 + step])
     block = sampler.next_block()
-    assert filled.codec.unpack(block.rows)["step"].tolist() == [[step, step, 100 + step, 100 + step]]
+    assert filled.codec.unpack(block.rows)["step"].tolist() == [[step, step, 100 + step, 100 + step]] * batches
     assert sampler.drawn_ahead() == {"default": 0, "event": 0}
   info = filled.server.connection.info()
-  assert [info[name].rate_limiter_info.sample_stats.completed for name in ("default", "event")] == [20, 20]
+  assert [info[name].rate_limiter_info.sample_stats.completed for name in ("default", "event")] == [20 * batches] * 2
 
 
-@pytest.mark.parametrize("mode", [BLOCKS, AHEAD], ids=["blocks", "ahead"])
-def test_no_more_is_drawn_ahead_than_reported(make_config, serve, sample, mode) -> None:
+def test_no_more_is_drawn_ahead_than_reported(make_config, serve, sample) -> None:
   tables = [TableSpec("default", 0.5), TableSpec("gap", 0.2, capacity=50), TableSpec("done", 0.3, capacity=50)]
-  filled = serve(make_config(tables, batch_size=32, **mode))
+  filled = serve(make_config(tables, batch_size=32, **AHEAD))
   for spec in tables:
     filled.fill(spec.name, range(20))
   sampler = sample(filled)
@@ -264,8 +264,7 @@ def test_no_more_is_drawn_ahead_than_reported(make_config, serve, sample, mode) 
         drawn = info[spec.name].rate_limiter_info.sample_stats.completed - handed_out[index]
         assert 0 <= drawn <= ahead[spec.name]
         # A block that waits, the rest of the last portion, and the portions under way.
-        blocks = 4 if mode["prefetch"] else 3
-        assert ahead[spec.name] <= blocks * spec.probability * 32 * 4 + 4
+        assert ahead[spec.name] <= 4 * spec.probability * 32 * 4 + 4
         seen_ahead = max(seen_ahead, drawn)
   assert seen_ahead > 0
 
