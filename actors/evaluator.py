@@ -14,6 +14,7 @@ from actors.behaviour import Behaviour, Greedy
 from actors.engine import choose_actions
 from configs import EvaluatorConfig, RunConfig, ServerLost, Stopped
 from configs.files import replace_text
+from configs.seeding import derive_seed
 from environments import EventEnvironment, make_environment_spec, make_event_environment
 from networks import make_acting_policy
 from replay_server.contract import layout
@@ -41,6 +42,14 @@ class PlayedEpisode:
   length: int
   events: int
   frames: tuple[npt.NDArray[np.uint8], ...] = ()
+
+
+def split_seed(seed: int) -> tuple[int, np.random.Generator]:
+  """An environment's seed and a generator of random actions, independent of each other.
+
+  A generator with the environment's own seed would draw the numbers that the environment draws too.
+  """
+  return derive_seed(seed, "environment"), np.random.default_rng(derive_seed(seed, "actions"))
 
 
 def make_evaluated_behaviour(
@@ -136,7 +145,7 @@ class Evaluator:
     Args:
       connection: to the server.
       manifest: of the run.
-      seed: of its environment and its random actions.
+      seed: of its environment and its random actions; see `split_seed`.
       stop: ends the evaluator when set.
       checkpoint_dir: for the best policy (best.npz); None to keep none.
     """
@@ -145,8 +154,8 @@ class Evaluator:
     self._run_config = config
     self._config = config.evaluator
     self._event_names = [event.name for event in config.events]
-    self._environment = make_event_environment(config, seed=seed)
-    self._rng = np.random.default_rng(seed)
+    world_seed, self._rng = split_seed(seed)
+    self._environment = make_event_environment(config, seed=world_seed)
     self._spec = manifest.spec
     manifest.check_spec(make_environment_spec(self._environment))
     self._source = PolicySource(connection, config.replay.default.name)

@@ -16,6 +16,7 @@ or to the right wall lead the agent there; the paper found such potentials no be
 
 from typing import Any, ClassVar
 
+import gymnasium
 import numpy as np
 import numpy.typing as npt
 
@@ -25,7 +26,7 @@ from environments.grid_planner import shortest_plan
 from environments.grid_world import HEADINGS, GridWorld, Position
 from environments.three_rooms import MAX_ROOM_SIZE, STEP_REWARD, at_gap, done
 
-__all__ = ["TwoRooms", "at_gap", "done", "near_goal", "near_initial"]
+__all__ = ["GapInput", "TwoRooms", "at_gap", "done", "near_goal", "near_initial"]
 
 
 def near_goal(step: EventStep, distance: int = 2) -> bool:
@@ -43,7 +44,7 @@ class TwoRooms(GridWorld):
 
   Observation: float32 [3], (x, y, theta), each scaled to [-1, 1].
   Actions: 0 turns left, 1 turns right, 2 goes one cell forward.
-  Reward: +1 on reaching the goal, where the episode terminates; otherwise -0.1.
+  Reward: +1 on reaching the goal, where the episode terminates; otherwise `step_reward`.
   `info`: that of `GridWorld`; `goal_distance` and `start_distance`, in cells (Manhattan).
 
   The world is deterministic; a seed only reaches gymnasium's `np_random`.
@@ -59,6 +60,7 @@ class TwoRooms(GridWorld):
     goal_row: int | None = None,
     time_limit: int = 300,
     render_mode: str | None = None,
+    step_reward: float = STEP_REWARD,
   ):
     """Lays the rooms out.
 
@@ -68,6 +70,7 @@ class TwoRooms(GridWorld):
       goal_row: row of the goal; None for the bottom-most.
       time_limit: in steps; the episode is truncated there.
       render_mode: "rgb_array" or None.
+      step_reward: for every step that does not reach the goal.
 
     Raises:
       UserError: an argument is not valid, or minigrid is not installed.
@@ -77,7 +80,7 @@ class TwoRooms(GridWorld):
     row = check_whole(self.NAME, "goal_row", room_size if goal_row is None else goal_row, 1, room_size)
     columns = 2 * room_size + 1
     super().__init__(
-      (columns, room_size), (1, room_size), (columns, row), time_limit, STEP_REWARD, render_mode, highlight=False
+      (columns, room_size), (1, room_size), (columns, row), time_limit, step_reward, render_mode, highlight=False
     )
 
   def all_observations(self) -> npt.NDArray[np.float32]:
@@ -111,6 +114,20 @@ class TwoRooms(GridWorld):
     info["goal_distance"] = _distance(self.position, self.goal)
     info["start_distance"] = _distance(self.position, self.start)
     return info
+
+
+class GapInput(gymnasium.ObservationWrapper[npt.NDArray[np.float32], Any, npt.NDArray[np.float32]]):
+  """Two rooms whose observation has one number more: 1 in the gap, else -1; float32 [4]."""
+
+  def __init__(self, **arguments: Any):
+    """Makes the world; the arguments are those of `TwoRooms`."""
+    self.world = TwoRooms(**arguments)
+    super().__init__(self.world)
+    self.observation_space = gymnasium.spaces.Box(-1.0, 1.0, (4,), np.float32)
+
+  def observation(self, observation: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """The world's observation with the number appended."""
+    return np.append(observation, np.float32(1 if self.world.position == self.world.gap else -1))
 
 
 def _distance(a: Position, b: Position) -> int:

@@ -89,8 +89,8 @@ class Experiment:
     thresholds: for the table.
     probes: column -> `module:function` of further curves. The function takes the run's config and returns a function from
       weights, float32 [P], to a number, which is called after every evaluation.
-    recorded: columns of metrics.csv that become curves too, with their value after each evaluation; such as "train_return",
-      the mean over the last 100 episodes.
+    recorded: columns of metrics.csv that become curves too, with their value at or after each evaluation; such as
+      "train_return", the mean over the training episodes that ended since the evaluation before.
     reference: the method that the others are compared with.
     band: around the means in the picture: a 95 % bootstrap interval of the mean, or the standard deviation over seeds.
   """

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from actors.evaluator import PlayedEpisode, make_evaluated_behaviour, play_episode
+from actors.evaluator import PlayedEpisode, is_solved, make_evaluated_behaviour, play_episode, split_seed
 from configs import RunConfig, UserError
 from configs.seeding import derive_seed
 from environments import ThreeRooms, make, make_environment_spec, make_event_environment
@@ -63,6 +63,18 @@ def shifted_success(config: RunConfig) -> Probe:
   return lambda weights: float(np.mean([episode.events >> goal & 1 for episode in played(weights)]))
 
 
+def noisy_success(config: RunConfig) -> Probe:
+  """The share of episodes that solve the world while a twentieth of the actions is random.
+
+  A greedy policy that turns on the spot in one state never leaves it; with a few random actions it does, so this tells an almost
+  right policy from a useless one.
+  """
+  noisy = dataclasses.replace(config, evaluator=dataclasses.replace(config.evaluator, epsilon=0.05))
+  names = [event.name for event in config.events]
+  played = _played(noisy)
+  return lambda weights: float(np.mean([is_solved([episode], config.evaluator, names) for episode in played(weights)]))
+
+
 def _mean_return(config: RunConfig, **arguments: Any) -> Probe:
   played = _played(config, **arguments)
   return lambda weights: float(np.mean([episode.episode_return for episode in played(weights)]))
@@ -74,10 +86,10 @@ def _played(config: RunConfig, **arguments: Any) -> Callable[[Weights], list[Pla
   changed = dataclasses.replace(config, environment=world)
 
   def play(weights: Weights) -> list[PlayedEpisode]:
-    seed = derive_seed(config.seed, "probe")
+    seed, rng = split_seed(derive_seed(config.seed, "probe"))
     environment = make_event_environment(changed, seed=seed)
     snapshot = PolicySnapshot(version=0, learner_steps=0, weights=weights)
-    behaviour = make_evaluated_behaviour(config, environment, snapshot, np.random.default_rng(seed))
+    behaviour = make_evaluated_behaviour(config, environment, snapshot, rng)
     try:
       return [play_episode(environment, behaviour) for _ in range(_EPISODES)]
     finally:

@@ -100,7 +100,7 @@ def _points(rows: Sequence[Row], column: str) -> tuple[list[float], list[float]]
 
 
 def _draw_returns(axes: Axes, rows: Sequence[Row]) -> None:
-  train_steps, train_returns = _points(rows, "train_return")
+  train_steps, train_returns = _points(rows, "recent_return")
   eval_steps, eval_returns = _points(rows, "eval_return")
   if train_steps:
     label = "training (mean of the last 100 episodes)"
@@ -150,7 +150,7 @@ def summarise(status: RunStatus, run_dir: pathlib.Path, inline: bool = False) ->
     f"  {status.environment_steps:,} environment steps, {status.gradient_steps:,} gradient steps, "
     f"{status.episodes:,} episodes in {format_duration(status.wall_seconds)}",
     f"  last evaluation: {f'return {format_number(last.mean_return)}' if last else 'none'}, "
-    f"training: {'no episode' if status.train_return is None else f'return {format_number(status.train_return)}'}",
+    f"training: {'no episode' if status.recent_return is None else f'return {format_number(status.recent_return)}'}",
   ]
   lines += [f"  {label}: {run_dir / name}" for label, name in _FILES if (run_dir / name).exists()]
   advice = _advice(status, run_dir, inline)

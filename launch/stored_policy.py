@@ -2,10 +2,9 @@
 
 import pathlib
 
-import numpy as np
 import tensorflow as tf
 
-from actors.evaluator import PlayedEpisode, make_evaluated_behaviour, make_greedy_behaviour, play_episode
+from actors.evaluator import PlayedEpisode, make_evaluated_behaviour, make_greedy_behaviour, play_episode, split_seed
 from configs import RunConfig, UserError
 from configs.seeding import derive_seed
 from environments import make_event_environment
@@ -44,10 +43,10 @@ def play_policy(config: RunConfig, snapshot: PolicySnapshot, episodes: int) -> l
   Raises:
     UserError: the environment cannot be made.
   """
-  seed = derive_seed(config.seed, "evaluator")
+  seed, rng = split_seed(derive_seed(config.seed, "evaluator"))
   environment = make_event_environment(config, seed=seed)
   try:
-    behaviour = make_evaluated_behaviour(config, environment, snapshot, np.random.default_rng(seed))
+    behaviour = make_evaluated_behaviour(config, environment, snapshot, rng)
     return [play_episode(environment, behaviour) for _ in range(episodes)]
   finally:
     environment.close()
@@ -59,7 +58,8 @@ def record_episode(config: RunConfig, snapshot: PolicySnapshot) -> PlayedEpisode
   Raises:
     UserError: the environment cannot be rendered.
   """
-  environment = make_event_environment(config, seed=derive_seed(config.seed, "evaluator"), render=True)
+  seed, _ = split_seed(derive_seed(config.seed, "evaluator"))
+  environment = make_event_environment(config, seed=seed, render=True)
   try:
     episode = play_episode(environment, make_greedy_behaviour(config, environment, snapshot), record=True)
   finally:

@@ -219,9 +219,9 @@ def _learner(status: RunStatus) -> list[Text]:
 
 def _returns(status: RunStatus) -> list[Text]:
   last = status.evaluations[-1] if status.evaluations else None
-  items = [_metric("train", status.train_return), _metric("evaluator", last.mean_return if last else None)]
-  if status.train_length is not None:
-    items.append(_metric("episode length", status.train_length))
+  items = [_metric("train", status.recent_return), _metric("evaluator", last.mean_return if last else None)]
+  if status.recent_length is not None:
+    items.append(_metric("episode length", status.recent_length))
   if status.solved_evaluations > 0:
     streak = f"solved {status.solved_streak}/{status.solved_evaluations} in a row"
     items.append(Text(streak, style="bold green" if status.solved_streak else "dim"))
@@ -320,7 +320,7 @@ def plain_line(status: RunStatus) -> str:
 
 def _plain_returns(status: RunStatus) -> str:
   last = status.evaluations[-1].mean_return if status.evaluations else None
-  returns = f"return train {format_number(status.train_return)} eval {format_number(last)}"
+  returns = f"return train {format_number(status.recent_return)} eval {format_number(last)}"
   if status.solved_evaluations > 0:
     returns += f" solved {status.solved_streak}/{status.solved_evaluations}"
   return returns

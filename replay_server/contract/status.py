@@ -10,6 +10,9 @@ from configs import from_dict, to_json
 # A run is still going, has reached its goal or its budget, or was asked to stop.
 Phase = Literal["running", "solved", "exhausted", "stopping"]
 
+# Former name -> name of fields of `RunStatus`, so that earlier runs can be resumed and read.
+_FORMER_NAMES = {"train_return": "recent_return", "train_length": "recent_length"}
+
 
 @dataclasses.dataclass(frozen=True)
 class TableStatus:
@@ -69,6 +72,8 @@ class Evaluation:
     mean_length: in steps.
     solved: whether it reached the run's goal.
     seconds: since the run began.
+    train_return: mean undiscounted return of the training episodes that ended since the evaluation before; None without one.
+    train_length: their mean length in steps; None without one.
   """
 
   environment_steps: int
@@ -78,6 +83,8 @@ class Evaluation:
   mean_length: float
   solved: bool
   seconds: float
+  train_return: float | None = None
+  train_length: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,8 +103,8 @@ class RunStatus:
     environment_steps_per_second: over the last seconds.
     gradient_steps_per_second: over the last seconds.
     episodes: training episodes that ended.
-    train_return: mean undiscounted return of the last 100 training episodes; None before the first.
-    train_length: their mean length in steps; None before the first.
+    recent_return: mean undiscounted return of the last 100 training episodes; None before the first.
+    recent_length: their mean length in steps; None before the first.
     evaluations: the latest (at most 500), oldest first.
     solved_streak: solved evaluations in a row, up to the latest evaluation.
     solved_evaluations: how many in a row end the run; 0 if only its budget ends it.
@@ -117,8 +124,8 @@ class RunStatus:
   environment_steps_per_second: float
   gradient_steps_per_second: float
   episodes: int
-  train_return: float | None
-  train_length: float | None
+  recent_return: float | None
+  recent_length: float | None
   evaluations: tuple[Evaluation, ...]
   solved_streak: int
   solved_evaluations: int
@@ -133,8 +140,16 @@ class RunStatus:
 
 
 def parse_status(text: str) -> RunStatus:
-  """A `RunStatus` from the text of the status table."""
-  return from_dict(json.loads(text), RunStatus)
+  """A `RunStatus` from the text of the status table, or of an earlier version's status.json.
+
+  Raises:
+    UserError, ValueError: the text is something else.
+  """
+  data = json.loads(text)
+  for former, name in _FORMER_NAMES.items():
+    if former in data:
+      data[name] = data.pop(former)
+  return from_dict(data, RunStatus)
 
 
 def status_json(status: RunStatus) -> str:

@@ -1,20 +1,19 @@
 """What the server process does besides serving: it reads what roles report, writes the status, and keeps the run's record."""
 
 import contextlib
-import json
 import pathlib
 import threading
 import time
 from collections.abc import Callable, Iterable
 
-from configs import ServerLost, UserError, from_dict
+from configs import ServerLost, UserError
 from configs.files import replace_text
 from replay_server.contract import layout
 from replay_server.contract.connection import ItemWriter
 from replay_server.contract.lifeline import LOST_AFTER_SECONDS
 from replay_server.contract.messages import EpisodeSummary, EvaluationSummary, Heartbeat, decode, encode_text
 from replay_server.contract.run import environment_steps
-from replay_server.contract.status import RunStatus, status_json
+from replay_server.contract.status import RunStatus, parse_status, status_json
 from replay_server.process.monitor import Monitor
 from replay_server.process.recorder import Recorder
 from replay_server.process.server import CheckpointFailed, ReplayServer
@@ -210,6 +209,6 @@ def read_status(run_dir: pathlib.Path) -> RunStatus | None:
   if not path.is_file():
     return None
   try:
-    return from_dict(json.loads(path.read_text()), RunStatus)
+    return parse_status(path.read_text())
   except (UserError, ValueError) as error:
     raise UserError(f"{path} cannot be read ({error}): remove it to resume without the run's earlier counts.") from None

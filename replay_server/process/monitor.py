@@ -46,6 +46,7 @@ class Monitor:
     self._streak = resumed.solved_streak if resumed else 0
     self._episodes = resumed.episodes if resumed else 0
     self._recent: collections.deque[EpisodeSummary] = collections.deque(maxlen=_RECENT_EPISODES)
+    self._since_evaluation: list[EpisodeSummary] = []
     self._beats: dict[str, tuple[float, Heartbeat]] = {}
     self._learner: Mapping[str, float] = {}
     if resumed:
@@ -66,6 +67,7 @@ class Monitor:
     for summary in summaries:
       if isinstance(summary, EpisodeSummary):
         self._recent.append(summary)
+        self._since_evaluation.append(summary)
         self._episodes += 1
       else:
         self._evaluate(summary, environment_steps)
@@ -79,9 +81,12 @@ class Monitor:
       Evaluation(
         environment_steps=environment_steps,
         seconds=self._clock() - self._began,
+        train_return=_mean(episode.episode_return for episode in self._since_evaluation),
+        train_length=_mean(episode.length for episode in self._since_evaluation),
         **dataclasses.asdict(summary),
       )
     )
+    self._since_evaluation = []
     if self._phase == "running":  # Evaluations that arrive after the end do not change it.
       self._streak = self._streak + 1 if summary.solved else 0
       if self._is_solved():
@@ -115,7 +120,6 @@ class Monitor:
     rates = self._rates(now, counts)
     if self._phase == "running":
       self._phase = self._decide(steps)
-    recent = self._recent
     return RunStatus(
       run_id=self._run_id,
       name=self._config.name,
@@ -128,8 +132,8 @@ class Monitor:
       environment_steps_per_second=rates[f"insert/{names[0]}"],
       gradient_steps_per_second=rates["gradient_steps"],
       episodes=self._episodes,
-      train_return=sum(episode.episode_return for episode in recent) / len(recent) if recent else None,
-      train_length=sum(episode.length for episode in recent) / len(recent) if recent else None,
+      recent_return=_mean(episode.episode_return for episode in self._recent),
+      recent_length=_mean(episode.length for episode in self._recent),
       evaluations=tuple(self._evaluations[-_MOST_EVALUATIONS:]),
       solved_streak=self._streak,
       solved_evaluations=self._config.evaluator.streak_to_solve,
@@ -180,3 +184,8 @@ class Monitor:
         alive=not beat.ended and silent < DEAD_AFTER_SECONDS,
         ended=beat.ended,
       )
+
+
+def _mean(values: Iterable[float]) -> float | None:
+  given = list(values)
+  return sum(given) / len(given) if given else None

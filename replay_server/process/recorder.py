@@ -23,6 +23,8 @@ COLUMNS = (
   "environment_steps_per_second",
   "gradient_steps_per_second",
   "episodes",
+  "recent_return",
+  "recent_length",
   "train_return",
   "train_length",
   "eval_return",
@@ -62,8 +64,9 @@ def _parse(cell: str | None) -> float | None:
 class Recorder:
   """Writes a run's record into its directory; the recorder of a resumed run appends to the files that it finds there.
 
-  `metrics.csv` has two kinds of rows. The row of a status fills all columns except eval_*. The row of an evaluation fills
-  eval_*, seconds, environment_steps, gradient_steps and policy_version, and no others. Its last two are the evaluated policy's,
+  `metrics.csv` has two kinds of rows. The row of a status fills all columns except eval_* and train_*; recent_* are of the last
+  100 training episodes. The row of an evaluation fills eval_*, train_* (of the training episodes that ended since the evaluation
+  before), seconds, environment_steps, gradient_steps and policy_version, and no others. Its last two are the evaluated policy's,
   a little behind the learner's.
 
   TensorBoard tags are those of Stable-Baselines3, and replay/<table>/...; the x-axis is environment steps.
@@ -149,6 +152,8 @@ def _evaluation_row(evaluation: Evaluation) -> Row:
     "environment_steps": evaluation.environment_steps,
     "gradient_steps": evaluation.gradient_steps,
     "policy_version": evaluation.policy_version,
+    "train_return": evaluation.train_return,
+    "train_length": evaluation.train_length,
     "eval_return": evaluation.mean_return,
     "eval_length": evaluation.mean_length,
     "eval_solved": int(evaluation.solved),
@@ -176,8 +181,8 @@ def _status_row(status: RunStatus) -> Row:
     "environment_steps_per_second": round(status.environment_steps_per_second, 3),
     "gradient_steps_per_second": round(status.gradient_steps_per_second, 3),
     "episodes": status.episodes,
-    "train_return": status.train_return,
-    "train_length": status.train_length,
+    "recent_return": status.recent_return,
+    "recent_length": status.recent_length,
     "loss": status.learner.get("loss"),
     "mean_q": status.learner.get("mean_q"),
     **_table_values(status.tables),
@@ -186,8 +191,8 @@ def _status_row(status: RunStatus) -> Row:
 
 def _status_tags(status: RunStatus) -> Row:
   return {
-    "rollout/ep_rew_mean": status.train_return,
-    "rollout/ep_len_mean": status.train_length,
+    "rollout/ep_rew_mean": status.recent_return,
+    "rollout/ep_len_mean": status.recent_length,
     "time/fps": status.environment_steps_per_second,
     "train/n_updates": status.gradient_steps,
     **{f"train/{name}": value for name, value in status.learner.items()},

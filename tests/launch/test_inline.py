@@ -100,7 +100,7 @@ def test_the_same_seed_begins_the_same_run_and_another_seed_another(tmp_path):
       override(config, {"seed": str(seed)}), run_root=tmp_path / str(seed), inline=True, quiet=True
     )
     stored = load_snapshot(outcome.run_dir / "checkpoints" / "policy" / "latest.npz")
-    return stored.snapshot.weights, outcome.status.train_return, outcome.status.episodes
+    return stored.snapshot.weights, outcome.status.recent_return, outcome.status.episodes
 
   first, again, other = begin(1), begin(1), begin(2)
   np.testing.assert_array_equal(first[0], again[0])

@@ -34,8 +34,8 @@ def _status(**changes: Any) -> RunStatus:
     environment_steps_per_second=10.0,
     gradient_steps_per_second=1.0,
     episodes=12,
-    train_return=-0.5,
-    train_length=80.0,
+    recent_return=-0.5,
+    recent_length=80.0,
     evaluations=(Evaluation(900, 90, 3, 0.75, 20.0, True, 100.0),),
     solved_streak=1,
     solved_evaluations=4,
@@ -51,7 +51,7 @@ def _table(name: str, size: int) -> TableStatus:
 
 
 def _write_metrics(run_dir: pathlib.Path, rows: list[str]) -> None:
-  header = "environment_steps,train_return,eval_return,eval_solved"
+  header = "environment_steps,recent_return,eval_return,eval_solved"
   (run_dir / METRICS_FILE).write_text("\n".join([header, *rows, ""]))
 
 

@@ -65,7 +65,7 @@ def test_a_tick_reads_what_roles_sent_and_writes_the_status_everywhere(tmp_path:
     again = keeper.tick()
     assert (again.episodes, len(again.evaluations)) == (1, 1)  # Nothing is counted twice.
   assert (status.environment_steps, status.gradient_steps, status.policy_version) == (40, 5, 2)
-  assert (status.episodes, status.train_return, status.evaluations[0].environment_steps) == (1, -1.5, 40)
+  assert (status.episodes, status.recent_return, status.evaluations[0].environment_steps) == (1, -1.5, 40)
   assert [role.name for role in status.roles] == ["learner"]
   assert [(table.name, table.size) for table in status.tables] == [("default", 30), ("goal", 5)]
   rows = read_metrics(tmp_path / METRICS_FILE)

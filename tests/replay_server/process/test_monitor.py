@@ -167,10 +167,19 @@ def test_rates_are_of_the_last_seconds(clock: _Clock) -> None:
 def test_episodes_are_counted_and_the_last_hundred_averaged(clock: _Clock) -> None:
   monitor = Monitor(_config(), "id", clock=clock)
   status = monitor.status(_tables())
-  assert (status.episodes, status.train_return, status.train_length) == (0, None, None)
+  assert (status.episodes, status.recent_return, status.recent_length) == (0, None, None)
   monitor.count([*(_episode(-50.0, 90) for _ in range(50)), *(_episode(float(i), 20) for i in range(100))], 10)
   status = monitor.status(_tables())
-  assert (status.episodes, status.train_return, status.train_length) == (150, 49.5, 20)
+  assert (status.episodes, status.recent_return, status.recent_length) == (150, 49.5, 20)
+
+
+def test_an_evaluation_has_the_mean_of_the_training_episodes_since_the_one_before(clock: _Clock) -> None:
+  monitor = Monitor(_config(), "id", clock=clock)
+  monitor.count([_episode(-50.0, 90), _episode(-40.0, 70), _evaluation(1), _episode(3.0, 20)], 100)
+  monitor.count([_evaluation(2), _evaluation(3)], 200)
+  evaluations = monitor.status(_tables()).evaluations
+  assert [evaluation.train_return for evaluation in evaluations] == [-45, 3, None]
+  assert [evaluation.train_length for evaluation in evaluations] == [80, 20, None]
 
 
 def test_a_status_lists_the_tables_in_layout_order(clock: _Clock) -> None:

@@ -24,6 +24,8 @@ def _evaluation(index: int, mean_return: float = 0.5) -> Evaluation:
     mean_length=80.0,
     solved=index > 2,
     seconds=index + 1 / 3,
+    train_return=float(index),
+    train_length=20.0,
   )
 
 
@@ -44,8 +46,8 @@ def _status(steps: int = 100, **changes: Any) -> RunStatus:
     "environment_steps_per_second": 100.0,
     "gradient_steps_per_second": 10.0,
     "episodes": 3,
-    "train_return": -1.5,
-    "train_length": 90.0,
+    "recent_return": -1.5,
+    "recent_length": 90.0,
     "evaluations": (),
     "solved_streak": 0,
     "solved_evaluations": 4,
@@ -94,8 +96,10 @@ def test_a_status_becomes_a_row_with_every_column(tmp_path: pathlib.Path) -> Non
     "environment_steps_per_second": 100.0,
     "gradient_steps_per_second": 10.0,
     "episodes": 3,
-    "train_return": -1.5,
-    "train_length": 90.0,
+    "recent_return": -1.5,
+    "recent_length": 90.0,
+    "train_return": None,
+    "train_length": None,
     "eval_return": None,
     "eval_length": None,
     "eval_solved": None,
@@ -127,7 +131,8 @@ def test_each_evaluation_gets_one_row_of_its_own(tmp_path: pathlib.Path) -> None
   assert _column(tmp_path, "eval_return") == [None, 0.1, 0.2, 0.3, None]
   assert _column(tmp_path, "eval_solved") == [None, 0, 0, 1, None]
   assert _column(tmp_path, "environment_steps") == [100, 100, 200, 300, 200]
-  assert _column(tmp_path, "train_return") == [-1.5, None, None, None, -1.5]
+  assert _column(tmp_path, "recent_return") == [-1.5, None, None, None, -1.5]
+  assert _column(tmp_path, "train_return") == [None, 1, 2, 3, None]
 
 
 def test_a_resumed_run_continues_the_file_with_one_header_and_no_evaluation_twice(tmp_path: pathlib.Path) -> None:
