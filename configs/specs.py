@@ -10,6 +10,9 @@ from configs.errors import UserError
 
 Selector = Literal["uniform", "prioritized", "fifo", "lifo"]
 
+# The name of a spec of observations that are categories (Discrete, MultiDiscrete) and not numbers.
+CATEGORIES = "categories"
+
 # An int32 row field holds one bit per event; its sign bit is left alone.
 MAX_EVENTS = 31
 

@@ -12,6 +12,7 @@ from acme import specs
 from gymnasium import spaces
 
 from configs import EventSpec, UserError
+from configs.specs import CATEGORIES
 from environments.events import EventMonitor, EventStep
 from environments.shaping import Shaping
 from environments.timestep import EventTimeStep
@@ -155,9 +156,9 @@ def _observation_spec(space: spaces.Space[Any]) -> specs.Array:
       return specs.BoundedArray(space.shape, np.float32, _as_float32(space.low), _as_float32(space.high), "observation")
     return specs.BoundedArray(space.shape, space.dtype, space.low, space.high, "observation")
   if isinstance(space, spaces.Discrete):
-    return specs.BoundedArray((), np.int32, space.start, space.start + space.n - 1, "observation")
+    return specs.BoundedArray((), np.int32, space.start, space.start + space.n - 1, CATEGORIES)
   if isinstance(space, spaces.MultiDiscrete):
-    return specs.BoundedArray(space.shape, np.int32, space.start, space.start + space.nvec - 1, "observation")
+    return specs.BoundedArray(space.shape, np.int32, space.start, space.start + space.nvec - 1, CATEGORIES)
   if isinstance(space, spaces.MultiBinary):
     return specs.BoundedArray(space.shape, space.dtype, 0, 1, "observation")
   raise UserError(

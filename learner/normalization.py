@@ -9,7 +9,7 @@ _MIN_STD = 1e-3
 
 
 class RunningMoments(tf.Module):
-  """Tracks the mean and variance of all observations seen, and sets a normalisation from them.
+  """Tracks the mean and variance of all encoded observations seen, and sets a normalisation from them.
 
   Blocks are merged by their sums of squares about the mean (Chan et al., 1983, Eqs. 1.3 and 2.1): plain sums of squares would
   lose digits.
@@ -25,8 +25,8 @@ class RunningMoments(tf.Module):
     self._squares = tf.Variable(tf.zeros(shape, tf.float64))
 
   def update(self, observations: tf.Tensor) -> None:
-    """Adds observations [B, ...] of any numeric type; an empty batch changes nothing."""
-    flat = tf.cast(tf.reshape(observations, [-1, self._mean.shape[0]]), tf.float64)
+    """Adds encoded observations, float32 [B, inputs]; an empty batch changes nothing."""
+    flat = tf.cast(observations, tf.float64)
     count = tf.cast(tf.shape(flat)[0], tf.float64)
     mean = tf.math.divide_no_nan(tf.reduce_sum(flat, axis=0), count)
     squares = tf.reduce_sum(tf.square(flat - mean), axis=0)

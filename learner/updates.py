@@ -101,7 +101,8 @@ class Updates(tf.Module):
     if self._moments is not None:
       # Only the default table's rows, which are distributed as workers meet them; events skew the other tables.
       collected = tf.boolean_mask(rows, tf.equal(tables, 0))
-      self._moments.update(graph.unpack(self._codec, collected)["observation"])
+      observations = graph.unpack(self._codec, collected)["observation"]
+      self._moments.update(self.algorithm.policy.features.encode(observations))
 
   @tf.autograph.experimental.do_not_convert
   def _update_packed(

@@ -1,6 +1,7 @@
 """The networks that actors and learner build."""
 
 from networks.acting import NO_EXTRAS, ActingPolicy, ActingQNetwork, Array, Extras
+from networks.encoding import Encoding, encoding_of
 from networks.factory import (
   PolicyModule,
   make_acting_policy,
@@ -22,6 +23,7 @@ __all__ = [
   "ActingQNetwork",
   "Array",
   "DeterministicPolicy",
+  "Encoding",
   "Extras",
   "GaussianPolicy",
   "Normalization",
@@ -30,6 +32,7 @@ __all__ = [
   "StackedMlp",
   "Trace",
   "assign_weights",
+  "encoding_of",
   "flatten_weights",
   "make_acting_policy",
   "make_acting_q_network",

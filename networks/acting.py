@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from configs import NetworkConfig
+from networks.encoding import Encoding
 from networks.layers import FEATURE_RANGE
 from networks.policy_networks import LOG_STD_RANGE
 from networks.weights import Floats, split_vector
@@ -45,11 +46,11 @@ class ActingPolicy(Protocol):
 class ActingQNetwork:
   """`QNetwork`'s forward pass, and its greedy policy."""
 
-  def __init__(self, inputs: int, num_actions: int, network: NetworkConfig, dueling: bool, vector: Floats):
+  def __init__(self, encoding: Encoding, num_actions: int, network: NetworkConfig, dueling: bool, vector: Floats):
     """Takes the weights that `flatten_weights` made.
 
     Args:
-      inputs: numbers in one observation.
+      encoding: of the observations.
       num_actions: A.
       network: its hidden layers, and whether observations are normalised.
       dueling: whether the network has two streams.
@@ -60,12 +61,14 @@ class ActingQNetwork:
     """
     self._dueling = dueling
     if not dueling:
-      (self._values,), self._features = _split(vector, [(inputs, *network.hidden_sizes, num_actions)], inputs, network)
+      (self._values,), self._features = _split(
+        vector, [(encoding.inputs, *network.hidden_sizes, num_actions)], encoding, network
+      )
       return
-    *shared, last = (inputs, *network.hidden_sizes)
+    *shared, last = (encoding.inputs, *network.hidden_sizes)
     # Sorted by the attributes' names, like the variables of a module.
     streams = [(shared[-1], last, num_actions), shared, (shared[-1], last, 1)]
-    (self._advantages, self._shared, self._state_value), self._features = _split(vector, streams, inputs, network)
+    (self._advantages, self._shared, self._state_value), self._features = _split(vector, streams, encoding, network)
 
   def values(self, observations: Array) -> Floats:
     """Q(s, .): observations [B, ...] -> float32 [B, A]."""
@@ -91,14 +94,14 @@ class ActingQNetwork:
 class ActingGaussianPolicy:
   """`GaussianPolicy` without dropout."""
 
-  def __init__(self, inputs: int, num_dimensions: int, network: NetworkConfig, vector: Floats):
+  def __init__(self, encoding: Encoding, num_dimensions: int, network: NetworkConfig, vector: Floats):
     """Takes the weights that `flatten_weights` made; the arguments are the network's.
 
     Raises:
       UserError: the vector has another length than such a network's weights.
     """
     (self._mlp,), self._features = _split(
-      vector, [(inputs, *network.hidden_sizes, 2 * num_dimensions)], inputs, network
+      vector, [(encoding.inputs, *network.hidden_sizes, 2 * num_dimensions)], encoding, network
     )
     self._num_dimensions = num_dimensions
 
@@ -118,11 +121,11 @@ class ActingGaussianPolicy:
 class ActingDeterministicPolicy:
   """`DeterministicPolicy`, with Gaussian noise for exploration."""
 
-  def __init__(self, inputs: int, num_dimensions: int, network: NetworkConfig, noise: float, vector: Floats):
+  def __init__(self, encoding: Encoding, num_dimensions: int, network: NetworkConfig, noise: float, vector: Floats):
     """Takes the weights that `flatten_weights` made; the arguments are the network's.
 
     Args:
-      inputs: numbers in one observation.
+      encoding: of the observations.
       num_dimensions: A.
       network: its hidden layers, and whether observations are normalised.
       noise: standard deviation of the noise; actions lie in [-1, 1].
@@ -131,7 +134,9 @@ class ActingDeterministicPolicy:
     Raises:
       UserError: the vector has another length than such a network's weights.
     """
-    (self._mlp,), self._features = _split(vector, [(inputs, *network.hidden_sizes, num_dimensions)], inputs, network)
+    (self._mlp,), self._features = _split(
+      vector, [(encoding.inputs, *network.hidden_sizes, num_dimensions)], encoding, network
+    )
     self._noise = np.float32(noise)
 
   def best(self, observations: Array) -> Array:
@@ -153,18 +158,16 @@ def _clip(values: Floats, low: float, high: float) -> Floats:
 
 
 class _Features:
-  def __init__(self, inputs: int, parts: Sequence[Floats]):
-    self._inputs = inputs
+  def __init__(self, encoding: Encoding, parts: Sequence[Floats]):
+    self._encode = encoding.in_numpy
     self._normalization = (parts[0], parts[1]) if parts else None  # Scale and shift, in the order of their names.
 
   def __call__(self, observations: Array) -> Floats:
-    flat = observations.reshape(-1, self._inputs)
-    if flat.dtype != np.float32:
-      flat = flat.astype(np.float32)
+    encoded = self._encode(observations)
     if self._normalization is None:
-      return flat
+      return encoded
     scale, shift = self._normalization
-    return _clip((flat - shift) * scale, *FEATURE_RANGE)
+    return _clip((encoded - shift) * scale, *FEATURE_RANGE)
 
 
 class _Mlp:
@@ -183,13 +186,13 @@ class _Mlp:
 
 
 def _split(
-  vector: Floats, mlps: Sequence[Sequence[int]], inputs: int, network: NetworkConfig
+  vector: Floats, mlps: Sequence[Sequence[int]], encoding: Encoding, network: NetworkConfig
 ) -> tuple[list[_Mlp], _Features]:
   """MLPs of these sizes, and the features, from the weights of a network whose MLPs come first."""
   shapes: list[list[Shape]] = [
     [shape for rows, columns in itertools.pairwise(sizes) for shape in ((columns,), (rows, columns))] for sizes in mlps
   ]
-  of_features: list[Shape] = [(inputs,)] * 2 if network.normalize_observations else []
+  of_features: list[Shape] = [(encoding.inputs,)] * 2 if network.normalize_observations else []
   parts = iter(split_vector(vector, [*itertools.chain.from_iterable(shapes), *of_features]))
   networks = [_Mlp(list(itertools.islice(parts, len(of_mlp)))) for of_mlp in shapes]
-  return networks, _Features(inputs, list(parts))
+  return networks, _Features(encoding, list(parts))

@@ -1,7 +1,6 @@
 """The networks of a run: the policy as a Sonnet module for the learner and in numpy for acting, and the critics."""
 
 import dataclasses
-import math
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -10,6 +9,7 @@ from acme import specs
 
 from configs import RunConfig, UserError
 from networks.acting import ActingDeterministicPolicy, ActingGaussianPolicy, ActingPolicy, ActingQNetwork
+from networks.encoding import Encoding, encoding_of
 from networks.layers import StackedMlp
 from networks.policy_networks import DeterministicPolicy, GaussianPolicy
 from networks.q_network import QNetwork
@@ -36,25 +36,25 @@ def make_policy(config: RunConfig, spec: specs.EnvironmentSpec, seed: int | None
 
 def make_q_network(config: RunConfig, spec: specs.EnvironmentSpec, seed: int | None = None) -> QNetwork:
   """A Q-network; arguments and errors are those of `make_policy`."""
-  inputs, actions = _sizes(config, spec)
+  encoding, actions = _sizes(config, spec)
   return QNetwork(
-    inputs, actions, config.network, _or_random(seed), config.learner.mixed_precision, _own(config, "dueling", False)
+    encoding, actions, config.network, _or_random(seed), config.learner.mixed_precision, _own(config, "dueling", False)
   )
 
 
 def make_gaussian_policy(config: RunConfig, spec: specs.EnvironmentSpec, seed: int | None = None) -> GaussianPolicy:
   """A Gaussian policy; arguments and errors are those of `make_policy`."""
-  inputs, dimensions = _sizes(config, spec)
+  encoding, dimensions = _sizes(config, spec)
   dropout = _own(config, "policy_dropout", 0.0)
-  return GaussianPolicy(inputs, dimensions, config.network, _or_random(seed), config.learner.mixed_precision, dropout)
+  return GaussianPolicy(encoding, dimensions, config.network, _or_random(seed), config.learner.mixed_precision, dropout)
 
 
 def make_deterministic_policy(
   config: RunConfig, spec: specs.EnvironmentSpec, seed: int | None = None
 ) -> DeterministicPolicy:
   """A deterministic policy; arguments and errors are those of `make_policy`."""
-  inputs, dimensions = _sizes(config, spec)
-  return DeterministicPolicy(inputs, dimensions, config.network, _or_random(seed), config.learner.mixed_precision)
+  encoding, dimensions = _sizes(config, spec)
+  return DeterministicPolicy(encoding, dimensions, config.network, _or_random(seed), config.learner.mixed_precision)
 
 
 def make_acting_policy(config: RunConfig, spec: specs.EnvironmentSpec, vector: Floats) -> ActingPolicy:
@@ -72,23 +72,23 @@ def make_acting_q_network(config: RunConfig, spec: specs.EnvironmentSpec, vector
   Raises:
     UserError: the actions are not discrete, or the weights belong to another network.
   """
-  inputs, actions = _sizes(config, spec)
-  return ActingQNetwork(inputs, actions, config.network, _own(config, "dueling", False), vector)
+  encoding, actions = _sizes(config, spec)
+  return ActingQNetwork(encoding, actions, config.network, _own(config, "dueling", False), vector)
 
 
 def _make_acting_gaussian_policy(
   config: RunConfig, spec: specs.EnvironmentSpec, vector: Floats
 ) -> ActingGaussianPolicy:
-  inputs, dimensions = _sizes(config, spec)
-  return ActingGaussianPolicy(inputs, dimensions, config.network, vector)
+  encoding, dimensions = _sizes(config, spec)
+  return ActingGaussianPolicy(encoding, dimensions, config.network, vector)
 
 
 def _make_acting_deterministic_policy(
   config: RunConfig, spec: specs.EnvironmentSpec, vector: Floats
 ) -> ActingDeterministicPolicy:
-  inputs, dimensions = _sizes(config, spec)
+  encoding, dimensions = _sizes(config, spec)
   noise = _own(config, "action_noise", 0.0)
-  return ActingDeterministicPolicy(inputs, dimensions, config.network, noise, vector)
+  return ActingDeterministicPolicy(encoding, dimensions, config.network, noise, vector)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,8 +119,8 @@ def make_critics(config: RunConfig, spec: specs.EnvironmentSpec, outputs: int, s
   Raises:
     UserError: the algorithm cannot act in such an environment.
   """
-  inputs, dimensions = _sizes(config, spec)
-  sizes = (inputs + dimensions, *config.network.hidden_sizes, outputs)
+  encoding, dimensions = _sizes(config, spec)
+  sizes = (encoding.inputs + dimensions, *config.network.hidden_sizes, outputs)
   return StackedMlp(2, sizes, seed, config.learner.mixed_precision)
 
 
@@ -134,17 +134,17 @@ def _own(config: RunConfig, field: str, otherwise: T) -> T:
   return value
 
 
-def _sizes(config: RunConfig, spec: specs.EnvironmentSpec) -> tuple[int, int]:
-  """The numbers in an observation, and the number of actions or of action dimensions."""
+def _sizes(config: RunConfig, spec: specs.EnvironmentSpec) -> tuple[Encoding, int]:
+  """The encoding of observations, and the number of actions or of action dimensions."""
   actions, algorithm = spec.actions, config.learner.algorithm
-  inputs = math.prod(spec.observations.shape)
+  encoding = encoding_of(spec.observations)
   if isinstance(actions, specs.DiscreteArray):
     if algorithm.ACTIONS != "discrete":
       raise UserError(
         f"The environment has {actions.num_values} discrete actions, but {algorithm.NAME} chooses continuous ones: use an "
         "environment with a Box of actions, or learner.algorithm 'ddqn'."
       )
-    return inputs, int(actions.num_values)
+    return encoding, int(actions.num_values)
   if algorithm.ACTIONS != "continuous":
     raise UserError(
       f"The environment's actions are continuous (shape {actions.shape}, {actions.dtype}), but {algorithm.NAME} chooses among "
@@ -156,4 +156,4 @@ def _sizes(config: RunConfig, spec: specs.EnvironmentSpec) -> tuple[int, int]:
       f"{actions.maximum.max()}, but {algorithm.NAME} chooses vectors of numbers between finite bounds: wrap the environment so "
       "that its actions are such vectors."
     )
-  return inputs, int(actions.shape[0])
+  return encoding, int(actions.shape[0])

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import sonnet as snt
 import tensorflow as tf
 
+from networks.encoding import Encoding
+
 # Normalised numbers are clipped to this range: one that hardly varied so far can become huge.
 FEATURE_RANGE = (-10.0, 10.0)
 
@@ -47,19 +49,20 @@ class Features(snt.Module):
   """Turns observations into a network's inputs: [B, ...] of any number type -> float32 [B, inputs].
 
   Attributes:
-    normalization: of the observations; None if they are not normalised.
+    encode: the encoding, before any normalisation.
+    normalization: of the encoded observations; None if they are not normalised.
   """
 
-  def __init__(self, inputs: int, normalized: bool):
-    """Takes the number of values in one observation, and whether to normalise them."""
+  def __init__(self, encoding: Encoding, normalized: bool):
+    """Takes the encoding, and whether to normalise what it gives."""
     super().__init__("features")
-    self._inputs = inputs
-    self.normalization = Normalization(inputs) if normalized else None
+    self.encode = encoding.in_graph
+    self.normalization = Normalization(encoding.inputs) if normalized else None
 
   def __call__(self, observations: tf.Tensor) -> tf.Tensor:
-    """Flattens observations, and normalises them if asked to."""
-    flat = tf.cast(tf.reshape(observations, [-1, self._inputs]), tf.float32)
-    return flat if self.normalization is None else self.normalization(flat)
+    """Encodes observations, and normalises them if asked to."""
+    encoded = self.encode(observations)
+    return encoded if self.normalization is None else self.normalization(encoded)
 
 
 class Mlp(snt.Module):

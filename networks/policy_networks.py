@@ -6,6 +6,7 @@ import sonnet as snt
 import tensorflow as tf
 
 from configs import NetworkConfig
+from networks.encoding import Encoding
 from networks.layers import Features, Mlp, Trace
 
 # Range of log sigma, as in the authors' code (Haarnoja et al., 2018): beyond it, densities are of no use.
@@ -21,7 +22,7 @@ class GaussianPolicy(snt.Module):
 
   def __init__(
     self,
-    inputs: int,
+    encoding: Encoding,
     num_dimensions: int,
     network: NetworkConfig,
     seed: int,
@@ -31,7 +32,7 @@ class GaussianPolicy(snt.Module):
     """Makes the layers, with their variables.
 
     Args:
-      inputs: numbers in one observation.
+      encoding: of the observations.
       num_dimensions: A.
       network: its hidden layers, and whether observations are normalised.
       seed: of the initial weights.
@@ -39,8 +40,8 @@ class GaussianPolicy(snt.Module):
       dropout: dropout rate of the hidden layers in training.
     """
     super().__init__("gaussian_policy")
-    self.features = Features(inputs, network.normalize_observations)
-    sizes = (inputs, *network.hidden_sizes, 2 * num_dimensions)
+    self.features = Features(encoding, network.normalize_observations)
+    sizes = (encoding.inputs, *network.hidden_sizes, 2 * num_dimensions)
     self._mlp = Mlp(sizes, seed, dropout, mixed_precision)
 
   def __call__(
@@ -62,19 +63,19 @@ class DeterministicPolicy(snt.Module):
     features: turns observations into the network's inputs.
   """
 
-  def __init__(self, inputs: int, num_dimensions: int, network: NetworkConfig, seed: int, mixed_precision: bool):
+  def __init__(self, encoding: Encoding, num_dimensions: int, network: NetworkConfig, seed: int, mixed_precision: bool):
     """Makes the layers, with their variables.
 
     Args:
-      inputs: numbers in one observation.
+      encoding: of the observations.
       num_dimensions: A.
       network: its hidden layers, and whether observations are normalised.
       seed: of the initial weights.
       mixed_precision: whether hidden layers are computed in float16.
     """
     super().__init__("deterministic_policy")
-    self.features = Features(inputs, network.normalize_observations)
-    self._mlp = Mlp((inputs, *network.hidden_sizes, num_dimensions), seed, mixed_precision=mixed_precision)
+    self.features = Features(encoding, network.normalize_observations)
+    self._mlp = Mlp((encoding.inputs, *network.hidden_sizes, num_dimensions), seed, mixed_precision=mixed_precision)
 
   def __call__(self, features: tf.Tensor, trace: Trace | None = None) -> tf.Tensor:
     """The actions. Every layer is appended to `trace`."""

@@ -4,6 +4,7 @@ import sonnet as snt
 import tensorflow as tf
 
 from configs import NetworkConfig
+from networks.encoding import Encoding
 from networks.layers import Features, Mlp, Trace
 
 
@@ -18,12 +19,18 @@ class QNetwork(snt.Module):
   """
 
   def __init__(
-    self, inputs: int, num_actions: int, network: NetworkConfig, seed: int, mixed_precision: bool, dueling: bool = False
+    self,
+    encoding: Encoding,
+    num_actions: int,
+    network: NetworkConfig,
+    seed: int,
+    mixed_precision: bool,
+    dueling: bool = False,
   ):
     """Makes the layers, with their variables.
 
     Args:
-      inputs: numbers in one observation.
+      encoding: of the observations.
       num_actions: outputs.
       network: its hidden layers, and whether observations are normalised.
       seed: of the initial weights; biases start at 0.
@@ -31,12 +38,12 @@ class QNetwork(snt.Module):
       dueling: whether the network has two streams.
     """
     super().__init__("q_network")
-    self.features = Features(inputs, network.normalize_observations)
+    self.features = Features(encoding, network.normalize_observations)
     self._dueling = dueling
     if not dueling:
-      self._values = Mlp((inputs, *network.hidden_sizes, num_actions), seed, mixed_precision=mixed_precision)
+      self._values = Mlp((encoding.inputs, *network.hidden_sizes, num_actions), seed, mixed_precision=mixed_precision)
       return
-    *shared, last = (inputs, *network.hidden_sizes)
+    *shared, last = (encoding.inputs, *network.hidden_sizes)
     self._shared = None
     if len(shared) > 1:
       self._shared = Mlp(shared, seed, mixed_precision=mixed_precision, ends_network=False)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from networks import Encoding
 from networks.layers import Mlp, StackedMlp, Trace
 from networks.q_network import QNetwork
 from tests.networks.test_q_network import make_run
@@ -18,11 +19,11 @@ def _stacked(mixed_precision, hidden_sizes=(16, 16)):
 
 
 def _values(mixed_precision, hidden_sizes=(16, 16)):
-  return QNetwork(3, 2, make_run(hidden_sizes).network, seed=1, mixed_precision=mixed_precision)
+  return QNetwork(Encoding(3), 2, make_run(hidden_sizes).network, seed=1, mixed_precision=mixed_precision)
 
 
 def _duelling(mixed_precision, hidden_sizes=(16, 16)):
-  return QNetwork(3, 2, make_run(hidden_sizes).network, seed=1, mixed_precision=mixed_precision, dueling=True)
+  return QNetwork(Encoding(3), 2, make_run(hidden_sizes).network, seed=1, mixed_precision=mixed_precision, dueling=True)
 
 
 NETWORKS = pytest.mark.parametrize("make", [_mlp, _stacked, _values, _duelling])
