@@ -9,7 +9,7 @@ from configs.errors import name_hint
 from configs.methods import METHODS
 
 Change = Callable[[RunConfig], RunConfig]
-Band = Literal["bootstrap", "std"]
+Band = Literal["interval", "std"]
 
 # Columns of every run's curves, beside the experiment's own.
 EVALUATION_COLUMNS = ("environment_steps", "gradient_steps", "eval_return", "eval_length", "eval_solved")
@@ -92,7 +92,7 @@ class Experiment:
     recorded: columns of metrics.csv that become curves too, with their value at or after each evaluation; such as
       "train_return", the mean over the training episodes that ended since the evaluation before.
     reference: the method that the others are compared with.
-    band: around the means in the picture: a 95 % bootstrap interval of the mean, or the standard deviation over seeds.
+    band: around the means in the picture: the 95 % interval of the mean, or the standard deviation over seeds.
   """
 
   name: str
@@ -105,7 +105,7 @@ class Experiment:
   probes: Mapping[str, str] = dataclasses.field(default_factory=dict)
   recorded: tuple[str, ...] = ()
   reference: str = "uniform"
-  band: Band = "bootstrap"
+  band: Band = "interval"
 
   def __post_init__(self) -> None:
     known = self.columns

@@ -64,7 +64,7 @@ def get_forgetting() -> Experiment:
     thresholds=(
       Threshold("shifted_success", 0.5, "the first evaluation with half of its episodes successful from (1, 4)"),
     ),
-    band="bootstrap",
+    band="interval",
   )
 
 
@@ -79,7 +79,7 @@ def get_histories() -> Experiment:
       known_method("sset", "all events, τ = 50"),
       *(Method(f"done_{history}", f"goal, τ = {history}", _goal_with(history)) for history in (1, 50, 100, 200)),
     ),
-    band="bootstrap",
+    band="interval",
   )
 
 
@@ -98,7 +98,7 @@ def get_weights() -> Experiment:
       Method("door", "door .4", _with_shares(_mostly("at_door"))),
       Method("done", "goal .4", _with_shares(_mostly("done"))),
     ),
-    band="bootstrap",
+    band="interval",
   )
 
 

@@ -66,7 +66,7 @@ def _what_is_drawn(experiment: Experiment, results: Mapping[str, Sequence[RunRes
   seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
   if counts[-1] == 1:
     return "1 seed"
-  band = "95 % bootstrap interval" if experiment.band == "bootstrap" else "standard deviation"
+  band = "95 % interval (Student's t)" if experiment.band == "interval" else "standard deviation"
   return f"mean and {band} over {seeds} seeds"
 
 

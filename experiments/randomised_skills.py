@@ -52,7 +52,7 @@ def get_cagrad() -> Experiment:
       Threshold("train_return", 0.0, "training episodes with a mean return of 0"),
       Threshold("door_return", 0.0, "the first evaluation with a mean return of 0 in the skill open-door"),
     ),
-    band="bootstrap",
+    band="interval",
   )
 
 

@@ -3,10 +3,13 @@
 import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from experiments import statistics
 from experiments.curves import Results
 from experiments.definition import Budget, Experiment, Method, Threshold
-from experiments.statistics import Comparison, Estimate
+from experiments.jobs import RunResult
+from experiments.statistics import Array, Comparison, Estimate
 
 
 def compare_all(experiment: Experiment, threshold: Threshold, results: Results, budget: Budget) -> list[Comparison]:
@@ -30,18 +33,28 @@ def summary_markdown(
     comparisons = compare_all(experiment, threshold, results, budget)
     lines += [f"## Gradient steps to {threshold.text}", "", *_table(experiment, comparisons, labels), ""]
   lines += [
-    f"Brackets hold 95 % bootstrap intervals. A run that did not get there counts with its budget of {budget.gradient_steps:,} "
-    "gradient steps, so its mean is a lower bound and two such runs are a tie. The interquartile mean leaves out the "
-    "lowest and the highest quarter of the seeds. The probability of improvement is that of a run with fewer steps than one of "
-    f"`{experiment.reference}`.",
+    f"A run that did not get there counts with its budget of {budget.gradient_steps:,} gradient steps, so its mean is a lower "
+    "bound and two such runs are a tie. The interquartile mean leaves out the lowest and the highest quarter of the seeds. The "
+    f"probability of improvement is that of a run with fewer steps than one of `{experiment.reference}`.",
+    "",
+    "Brackets hold 95 % intervals: Welch's t for the difference of means, Newcombe's (of Mann and Whitney's test) for the "
+    "probability of improvement, and from ten seeds on a percentile bootstrap for the interquartile mean. There is no bracket "
+    "where the runs are too few, or where those of one method are all equal, which does not show how far they differ.",
     "",
     "## Over the last quarter of the budget",
     "",
     *_late_table(experiment, results, labels),
     "",
-    "Means over seeds of each run's mean.",
+    "Means over seeds of each run's mean, with 95 % intervals by Student's t; none where all runs are equal.",
     "",
   ]
+  if results.get(experiment.reference) and sum(map(bool, results.values())) > 1:
+    lines += [
+      *_late_differences(experiment, results, labels),
+      "",
+      "Differences of these means, with 95 % intervals by Welch's t; none where the runs of one method are all equal.",
+      "",
+    ]
   return "\n".join(lines)
 
 
@@ -65,13 +78,38 @@ def _table(experiment: Experiment, comparisons: Sequence[Comparison], labels: Ma
 
 
 def _late_table(experiment: Experiment, results: Results, labels: Mapping[str, str]) -> list[str]:
-  curves = list(dict.fromkeys(panel.curve for panel in experiment.panels))
-  lines = [f"| {' | '.join(('method', *(f'`{curve}`' for curve in curves)))} |", f"|{' --- |' * (1 + len(curves))}"]
+  lines = _late_head(experiment, "method")
   for method, runs in results.items():
     if runs:
-      means = [statistics.mean_of([statistics.late_mean(run, curve) for run in runs]) for curve in curves]
+      means = [statistics.mean_of(_late_means(runs, curve)) for curve in _curves(experiment)]
       lines.append(f"| {' | '.join((labels.get(method, method), *(_cell(mean, ',.2f') for mean in means)))} |")
   return lines
+
+
+def _late_differences(experiment: Experiment, results: Results, labels: Mapping[str, str]) -> list[str]:
+  lines = _late_head(experiment, f"less `{experiment.reference}`'s")
+  reference = results[experiment.reference]
+  for method, runs in results.items():
+    if runs and method != experiment.reference:
+      differences = [
+        statistics.difference_of_means(_late_means(runs, curve), _late_means(reference, curve))
+        for curve in _curves(experiment)
+      ]
+      lines.append(f"| {' | '.join((labels.get(method, method), *(_cell(mean, '+,.2f') for mean in differences)))} |")
+  return lines
+
+
+def _late_head(experiment: Experiment, first: str) -> list[str]:
+  curves = _curves(experiment)
+  return [f"| {' | '.join((first, *(f'`{curve}`' for curve in curves)))} |", f"|{' --- |' * (1 + len(curves))}"]
+
+
+def _late_means(runs: Sequence[RunResult], curve: str) -> Array:
+  return np.array([statistics.late_mean(run, curve) for run in runs])
+
+
+def _curves(experiment: Experiment) -> list[str]:
+  return list(dict.fromkeys(panel.curve for panel in experiment.panels))
 
 
 def _cell(estimate: Estimate | None, form: str) -> str:

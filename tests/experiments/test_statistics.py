@@ -4,6 +4,9 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
 
 from experiments import statistics
 from experiments.definition import Threshold
@@ -25,14 +28,26 @@ def test_a_late_mean_is_that_of_the_last_quarter_of_the_steps():
   assert statistics.late_mean(make_result([9, 9, 9, 4, 1]), "eval_return") == 2.5
 
 
-def test_the_interval_of_a_mean_is_about_that_of_normal_theory():
-  values = np.random.default_rng(3).normal(5, 2, size=40)
-  estimate = statistics.mean_of(list(values))
-  error = 1.96 * values.std(ddof=1) / 40**0.5
-  assert estimate.value == pytest.approx(values.mean())
-  assert estimate.high - estimate.value == pytest.approx(error, rel=0.15)
-  assert estimate.value - estimate.low == pytest.approx(error, rel=0.15)
+def test_the_interval_of_a_mean_is_students():
+  estimate = statistics.mean_of([1, 2, 3, 4, 5])
+  # The standard error is sqrt(2.5 / 5), and t is 2.776 with four degrees of freedom.
+  assert estimate.value == 3
+  assert estimate.low == pytest.approx(3 - 2.776 * 0.5**0.5, abs=1e-3)
+  assert estimate.high == pytest.approx(3 + 2.776 * 0.5**0.5, abs=1e-3)
   assert not statistics.mean_of([1.0]).has_interval
+
+
+@given(st.floats(-1e6, 1e6), st.integers(1, 40))
+def test_equal_values_do_not_show_how_far_runs_differ(value, runs):
+  assert not statistics.mean_of([value] * runs).has_interval
+  drawn = statistics.curve([make_result([value])] * runs, "eval_return", "interval")
+  assert np.isnan([drawn.low, drawn.high]).all()
+
+
+def test_values_that_differ_by_rounding_alone_are_equal():
+  values = np.array([0.1 + 0.2, 0.3, 0.3])
+  assert not statistics.mean_of(values).has_interval
+  assert not statistics.difference_of_means(values, np.array([1.0, 2, 3])).has_interval
 
 
 def test_a_curve_is_the_mean_over_seeds_at_the_evaluations_that_all_of_them_have():
@@ -45,16 +60,16 @@ def test_a_curve_is_the_mean_over_seeds_at_the_evaluations_that_all_of_them_have
   assert drawn.runs == 2
 
 
-def test_a_bootstrap_band_is_that_of_the_mean_and_nothing_where_all_seeds_agree():
-  values = np.random.default_rng(3).normal(5, 2, size=40)
-  drawn = statistics.curve([make_result([value, 7]) for value in values], "eval_return", "bootstrap")
-  error = 1.96 * values.std(ddof=1) / 40**0.5
-  np.testing.assert_allclose(drawn.high[0] - drawn.mean[0], error, rtol=0.15)
-  np.testing.assert_allclose(drawn.mean[0] - drawn.low[0], error, rtol=0.15)
-  assert (drawn.low[1], drawn.high[1]) == (7, 7)
+def test_a_band_is_the_interval_of_the_mean_and_nothing_where_all_seeds_agree():
+  values = [5.0, 9, 4, 6]
+  drawn = statistics.curve([make_result([value, 7]) for value in values], "eval_return", "interval")
+  mean = statistics.mean_of(values)
+  assert (drawn.low[0], drawn.mean[0], drawn.high[0]) == (mean.low, mean.value, mean.high)
+  assert drawn.mean[1] == 7
+  assert np.isnan([drawn.low[1], drawn.high[1]]).all()
 
 
-@pytest.mark.parametrize("band", ["std", "bootstrap"])
+@pytest.mark.parametrize("band", ["std", "interval"])
 def test_one_seed_has_a_curve_and_no_band(band):
   drawn = statistics.curve([make_result([1, 2])], "eval_return", band)
   np.testing.assert_array_equal(drawn.mean, [1, 2])
@@ -65,7 +80,14 @@ def test_one_seed_has_a_curve_and_no_band(band):
 def test_the_interquartile_mean_leaves_out_a_quarter_at_both_ends():
   estimate = statistics.interquartile_mean(np.array([1000.0, 2, 3, 4, 5, 6, 7, -1000]))
   assert estimate.value == pytest.approx((3 + 4 + 5 + 6) / 4)
-  assert estimate.low < 4.5 < estimate.high
+
+
+def test_the_interquartile_mean_has_an_interval_from_ten_runs_on_unless_most_are_equal():
+  values = np.arange(10.0)
+  assert not statistics.interquartile_mean(values[:9]).has_interval
+  estimate = statistics.interquartile_mean(values)
+  assert estimate.low < estimate.value == 4.5 < estimate.high
+  assert not statistics.interquartile_mean(np.array([3.0] + [8] * 29)).has_interval
 
 
 def test_a_run_that_never_gets_there_counts_with_its_budget_and_two_of_them_are_a_tie():
@@ -80,12 +102,27 @@ def test_a_run_that_never_gets_there_counts_with_its_budget_and_two_of_them_are_
   assert row.improvement.value == (1 + 1 + 0 + 0.5) / 4
 
 
-def test_methods_that_never_overlap_are_surely_apart():
+def test_methods_that_never_overlap_are_apart_but_not_beyond_doubt():
   row = statistics.compare([100, 110, 120, 130], [300, 320, 340, 360], budget=1000)
-  assert row.improvement == statistics.Estimate(1.0, 1.0, 1.0)
+  assert row.improvement is not None
+  assert (row.improvement.value, row.improvement.high) == (1, 1)
+  assert 0.5 < row.improvement.low < 0.6
   assert row.difference is not None
   assert row.difference.value == 115 - 330
   assert row.difference.low < -215 < row.difference.high < 0
+
+
+def test_where_no_run_gets_there_only_the_probability_has_an_interval():
+  row = statistics.compare([100, 110, 120], [math.inf] * 3, budget=1000)
+  assert row.difference is not None
+  assert (row.difference.value, row.difference.has_interval) == (110 - 1000, False)
+  assert row.improvement is not None
+  assert (row.improvement.value, row.improvement.low < 0.5) == (1, True)
+  neither = statistics.compare([math.inf] * 3, [math.inf] * 3, budget=1000)
+  assert neither.difference is not None
+  assert (neither.difference.value, neither.difference.has_interval) == (0, False)
+  assert neither.improvement is not None
+  assert neither.improvement.low < neither.improvement.value == 0.5 < neither.improvement.high
 
 
 def test_equal_methods_are_not_apart():
@@ -99,13 +136,24 @@ def test_equal_methods_are_not_apart():
   assert row.difference.low < 0 < row.difference.high
 
 
-def test_the_interval_of_a_difference_is_about_that_of_normal_theory():
-  rng = np.random.default_rng(7)
-  ours, theirs = rng.normal(0, 3, 60), rng.normal(1, 1, 50)
-  estimate = statistics.difference_of_means(ours, theirs)
-  error = 1.96 * (ours.var(ddof=1) / 60 + theirs.var(ddof=1) / 50) ** 0.5
-  assert estimate.value == pytest.approx(ours.mean() - theirs.mean())
-  assert estimate.high - estimate.low == pytest.approx(2 * error, rel=0.1)
+def test_the_interval_of_a_difference_is_welchs():
+  estimate = statistics.difference_of_means(np.array([1.0, 2, 3]), np.array([4.0, 6, 8]))
+  # Variances of 1 and 4: that of the difference is 1/3 + 4/3, with (5/3)^2 / ((1/3)^2/2 + (4/3)^2/2) degrees of freedom.
+  error = stats.t.ppf(0.975, (25 / 9) / (17 / 18)) * (5 / 3) ** 0.5
+  assert estimate.value == -4
+  assert estimate.low == pytest.approx(-4 - error)
+  assert estimate.high == pytest.approx(-4 + error)
+
+
+@given(st.permutations(range(10)), st.integers(2, 8))
+def test_a_probability_of_improvement_differs_from_a_half_where_mann_and_whitneys_test_says_so(values, runs):
+  ours, theirs = np.array(values[:runs], float), np.array(values[runs:], float)
+  estimate = statistics.probability_of_fewer(ours, theirs)
+  differs = stats.mannwhitneyu(ours, theirs, method="asymptotic").pvalue < 0.05
+  assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
+  assert (estimate.low > 0.5 or estimate.high < 0.5) == differs
+  other = statistics.probability_of_fewer(theirs, ours)
+  assert (1 - other.high, 1 - other.low) == pytest.approx((estimate.low, estimate.high))
 
 
 def test_the_reference_is_not_compared_with_itself_and_one_seed_has_no_interval():
