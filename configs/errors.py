@@ -9,9 +9,16 @@ class UserError(Exception):
 
   The message is one sentence that says what is wrong and what to do. Entry points print it without a traceback and exit
   with `EXIT_CODE`.
+
+  Attributes:
+    trace: the traceback of the user's own code, if that is what failed, as text that ends with a line break; else empty.
   """
 
   EXIT_CODE = 2
+
+  def __init__(self, sentence: str, trace: str = ""):
+    super().__init__(sentence)
+    self.trace = trace
 
 
 class ServerLost(Exception):

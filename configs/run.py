@@ -20,6 +20,7 @@ RESERVED_TABLES = ("policy", "run", "episodes", "heartbeats", "histories", "stat
 MAX_HISTORY = 10_000
 
 NewItems = Literal["largest", "mean"]
+Check = Literal["first", "always", "never"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,12 +33,18 @@ class EnvironmentConfig:
     potential: `module:name` of phi for potential-based shaping, empty for none: the learner gets r + gamma phi(s') - phi(s),
       where gamma is `learner.discount`. Reported returns are never shaped. See `environments.shaping`.
     potential_arguments: keyword arguments of the potential's class (or function), as JSON values.
+    check: which observations and actions are compared with the environment's spaces: those of each environment's "first" steps,
+      "always" all of them, or "never" any. See `environments.answers`.
+    timeout_seconds: how long `reset` or `step` may take before the panel names the worker and the call; after as long again the
+      worker ends. 0 waits for ever.
   """
 
   name: str = "three_rooms"
   arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   potential: str = ""
   potential_arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  check: Check = "first"
+  timeout_seconds: float = 60.0
 
   def __post_init__(self) -> None:
     require(bool(self.name), "environment.name is empty: name an environment, a gymnasium id or 'module:function'.")
@@ -49,6 +56,13 @@ class EnvironmentConfig:
     require(
       bool(self.potential) or not self.potential_arguments,
       f"environment.potential_arguments are {dict(self.potential_arguments)}, but environment.potential is empty: name one.",
+    )
+    require(
+      self.check in get_args(Check), f"environment.check is {self.check!r}: use one of {', '.join(get_args(Check))}."
+    )
+    require(
+      math.isfinite(self.timeout_seconds) and self.timeout_seconds >= 0,
+      f"environment.timeout_seconds is {self.timeout_seconds}: it must be a finite number, 0 (to wait for ever) or more.",
     )
 
 

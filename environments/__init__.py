@@ -1,5 +1,6 @@
 """The built-in worlds, event conditions, reward shaping, and the environment that a run steps."""
 
+from environments.calls import LateCall, late_calls
 from environments.conditions import And, EpisodeEnd, Held, Info, Not, Or, Region, Rising, Then, Threshold
 from environments.event_environment import EventEnvironment, make_environment_spec
 from environments.events import Condition, EventMonitor, EventStep, load_reference
@@ -28,6 +29,7 @@ __all__ = [
   "GridWorld",
   "Held",
   "Info",
+  "LateCall",
   "Not",
   "ObstacleCourse",
   "Or",
@@ -40,6 +42,7 @@ __all__ = [
   "ThreeRooms",
   "Threshold",
   "TwoRooms",
+  "late_calls",
   "load_reference",
   "make",
   "make_environment_spec",

@@ -1,6 +1,8 @@
 """`EventEnvironment`: a gymnasium environment as a dm_env environment that evaluates events."""
 
-import numbers
+import functools
+import inspect
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,8 +13,10 @@ import numpy.typing as npt
 from acme import specs
 from gymnasium import spaces
 
-from configs import EventSpec, UserError
+from configs import EnvironmentConfig, EventSpec, UserError
 from configs.specs import CATEGORIES
+from environments.answers import AnswerCheck
+from environments.calls import LateCall, WorldCalls
 from environments.events import EventMonitor, EventStep
 from environments.shaping import Shaping
 from environments.timestep import EventTimeStep
@@ -27,7 +31,8 @@ class EventEnvironment(dm_env.Environment):
   """Steps a gymnasium environment by dm_env's rules, evaluates events at each step, and shapes rewards if asked to.
 
   As in dm_env, `step` after the end of an episode (or before the first `reset`) starts an episode and ignores its action.
-  Rewards and observations are passed on unchanged, NaN included; the adder checks them.
+  What the environment does wrong becomes a sentence that names it and the call: `environments.calls` says what happens if it
+  raises or hangs, and `environments.answers` how its answers are checked.
 
   Continuous actions with finite bounds are canonical: in [-1, 1], whatever the environment's own bounds are, so that policies
   and replay know one range. Only this class maps them onto the environment's bounds.
@@ -39,6 +44,7 @@ class EventEnvironment(dm_env.Environment):
     events: Sequence[EventSpec] = (),
     seed: int | None = None,
     shaping: Shaping | None = None,
+    config: EnvironmentConfig | None = None,
   ):
     """Wraps `gym_env`, and takes ownership of it.
 
@@ -47,25 +53,39 @@ class EventEnvironment(dm_env.Environment):
       events: in the order of their bits.
       seed: for the first reset and for the action space; later episodes continue the environment's own generator.
       shaping: of the learner's rewards; None for none.
+      config: gives the environment's name, how it is checked, and how long its calls may last; None takes the name of its class,
+        and the defaults.
 
     Raises:
-      UserError: a space is of a kind that cannot be stored, or an event cannot be loaded.
+      UserError: a space is missing or of a kind that cannot be stored, `reset` takes no seed, or an event cannot be loaded.
     """
+    config = config or EnvironmentConfig(type(gym_env.unwrapped).__name__)
     self.gym_env = gym_env
+    self._calls = WorldCalls(config.name, config.timeout_seconds)
     self._monitor = EventMonitor(events)
     self._shaping = shaping
-    self._observation_spec = _observation_spec(gym_env.observation_space)
-    self._action_spec = _action_spec(gym_env.action_space)
-    self._to_gym_action = _action_converter(gym_env.action_space)
+    action_space = self._space("action_space")
+    self._observation_spec = _observation_spec(self._space("observation_space"))
+    self._action_spec = _action_spec(action_space)
+    self._to_gym_action = _action_converter(action_space)
+    self._check = AnswerCheck(config.name, self._observation_spec, action_space, config.check)
+    _check_takes_seed(gym_env, config.name)
     self._dtype = self._observation_spec.dtype
     self._seed = seed
     self._observation: npt.NDArray[Any] = np.zeros(self._observation_spec.shape, self._dtype)
     self._needs_reset = True
-    gym_env.action_space.seed(seed)
+    action_space.seed(seed)
 
   def reset(self) -> EventTimeStep:
-    """Starts an episode."""
-    observation, info = self.gym_env.reset(seed=self._seed)
+    """Starts an episode.
+
+    Raises:
+      UserError: the environment raised something or returned something else than it should, or an event's condition or the
+        potential failed.
+    """
+    observation, info = self._check.of_reset(
+      self._calls("reset", functools.partial(self.gym_env.reset, seed=self._seed))
+    )
     self._seed = None
     self._monitor.reset()
     self._needs_reset = False
@@ -78,16 +98,16 @@ class EventEnvironment(dm_env.Environment):
     """Takes an action of `action_spec()`; a continuous action is clipped to its bounds.
 
     Raises:
-      UserError: a continuous action has another shape than the spec, the environment's reward is not a number, or an
-        event's condition or the potential failed.
+      UserError: an action has another shape than the spec or is outside the space, the environment raised something or returned
+        something else than it should, or an event's condition or the potential failed.
     """
     if self._needs_reset:
       return self.reset()
     gym_action = self._to_gym_action(action)
-    raw_observation, raw_reward, terminated, truncated, info = self.gym_env.step(gym_action)
-    # Environments often return numpy Booleans, which fail `is True` and are not JSON.
-    terminated, truncated = bool(terminated), bool(truncated)
-    reward = raw_reward if type(raw_reward) is float else _real_number(raw_reward)
+    if self._check.active:
+      self._check.action(gym_action)
+    answer = self._calls("step", self.gym_env.step, gym_action)
+    raw_observation, reward, terminated, truncated, info = self._check.of_step(answer)
     last, observation = self._observation, self._convert(raw_observation)
     events = self._monitor(EventStep(last, gym_action, reward, observation, info, terminated, truncated))
     shaping = 0.0 if self._shaping is None else self._shaping(observation, info, terminated)
@@ -123,26 +143,61 @@ class EventEnvironment(dm_env.Environment):
     """A float32 scalar in [0, 1]."""
     return specs.BoundedArray((), np.float32, minimum=0.0, maximum=1.0, name="discount")
 
+  def late_call(self) -> LateCall | None:
+    """The call into the environment that is under way, if it has lasted longer than `environment.timeout_seconds`; for other
+    threads.
+    """
+    return self._calls.late()
+
   def render(self) -> Any:
-    """The gymnasium environment's picture, in its render mode."""
-    return self.gym_env.render()
+    """The gymnasium environment's picture, in its render mode.
+
+    Raises:
+      UserError: the environment raised something.
+    """
+    return self._calls("render", self.gym_env.render)
 
   def close(self) -> None:
-    """Closes the gymnasium environment."""
-    self.gym_env.close()
+    """Closes the gymnasium environment. If that fails, says so on standard error: a finished run must not fail for it."""
+    try:
+      self._calls("close", self.gym_env.close)
+    except UserError as error:
+      print(error, file=sys.stderr, flush=True)
+
+  def _space(self, name: str) -> spaces.Space[Any]:
+    space = self._calls(name, lambda: getattr(self.gym_env, name, None))
+    if not isinstance(space, spaces.Space):
+      what = f"no {name}" if space is None else f"the {name} {space!r} ({type(space).__name__})"
+      raise UserError(f"The environment {self._calls.world!r} has {what}: set it to one of gymnasium's spaces.")
+    return space
 
   def _convert(self, observation: Any) -> npt.NDArray[Any]:
     # Always a new array: some environments write every observation into the same one.
-    return np.array(observation, dtype=self._dtype)
+    try:
+      return np.array(observation, dtype=self._dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+      raise UserError(
+        f"The environment {self._calls.world!r} returned an observation ({type(observation).__name__}) that is no array of "
+        f"numbers ({error}): return what its observation_space says."
+      ) from error
 
 
-def _real_number(reward: Any) -> float:
-  if isinstance(reward, np.ndarray) and reward.ndim == 0:
-    reward = reward.item()
-  if not isinstance(reward, (numbers.Real, np.bool_)):
-    kind = type(reward).__name__
-    raise UserError(f"The environment returned the reward {reward!r}, a {kind}: it must be one real number.")
-  return float(reward)
+def _check_takes_seed(gym_env: gymnasium.Env[Any, Any], name: str) -> None:
+  """Refuses an environment, or a wrapper of it, whose `reset` takes no seed."""
+  layer = gym_env
+  while True:
+    try:
+      inspect.signature(layer.reset).bind(seed=None)
+    except TypeError as error:
+      raise UserError(
+        f"The environment {name!r} cannot be reset with a seed: {type(layer).__name__}.reset does not take 'seed' ({error}); "
+        "write it as reset(self, *, seed=None, options=None)."
+      ) from None
+    except ValueError:
+      pass  # Some callables written in C have no signature.
+    if not isinstance(layer, gymnasium.Wrapper):
+      return
+    layer = layer.env
 
 
 def _as_float32(bound: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from configs import EventSpec, UserError
+from environments.calls import FAILURES, describe, trace_of
 
 
 class EventStep(NamedTuple):
@@ -86,16 +87,16 @@ def _import_module(name: str, what: str) -> ModuleType:
         f"{what} cannot be loaded: there is no module {error.name!r}, install its package or give its folder with "
         "--pythonpath."
       ) from error
-    raise UserError(_import_failure(name, what, error)) from error
+    raise _import_failure(name, what, error) from error
   except UserError:
     raise
-  except Exception as error:  # Importing runs the user's code: it can raise anything.
-    raise UserError(_import_failure(name, what, error)) from error
+  except FAILURES as error:  # Importing runs the user's code: it can raise anything.
+    raise _import_failure(name, what, error) from error
 
 
-def _import_failure(name: str, what: str, error: Exception) -> str:
-  kind = type(error).__name__
-  return f"{what} cannot be loaded: importing the module {name!r} raised {kind} ({error}), fix the module."
+def _import_failure(name: str, what: str, error: BaseException) -> UserError:
+  sentence = f"{what} cannot be loaded: importing the module {name!r} raised {describe(error)}, fix the module."
+  return UserError(sentence, trace_of(error))
 
 
 def _name_of(target: Any) -> str:
@@ -131,8 +132,8 @@ class EventMonitor:
       if event.reset is not None:
         try:
           event.reset()
-        except Exception as error:
-          raise UserError(f"{_failure(event.name, 'reset()', error)}: fix its condition.") from error
+        except FAILURES as error:
+          raise UserError(f"{_failure(event.name, 'reset()', error)}: fix its condition.", trace_of(error)) from error
 
   def __call__(self, step: EventStep) -> int:
     """The mask of the events that occur at `step`.
@@ -146,15 +147,15 @@ class EventMonitor:
         fired = event.condition(step)
       except UserError as error:
         raise UserError(f"The condition of event {event.name!r} failed: {error}") from error
-      except Exception as error:  # The condition is the user's.
-        raise UserError(f"{_failure(event.name, 'condition', error)}: fix it.") from error
+      except FAILURES as error:  # The condition is the user's.
+        raise UserError(f"{_failure(event.name, 'condition', error)}: fix it.", trace_of(error)) from error
       if fired is True or (fired is not False and as_bool(fired, f"The condition of event {event.name!r}")):
         mask |= event.bit
     return mask
 
 
-def _failure(name: str, part: str, error: Exception) -> str:
-  return f"The {part} of event {name!r} raised {type(error).__name__} ({error})"
+def _failure(name: str, part: str, error: BaseException) -> str:
+  return f"The {part} of event {name!r} raised {describe(error)}"
 
 
 def as_bool(fired: Any, what: str) -> bool:
@@ -228,9 +229,10 @@ def _instantiate(
     made = cls(**arguments)
   except UserError as error:
     raise UserError(f"{named} cannot be made: {error}") from error
-  except Exception as error:  # The class is the user's.
+  except FAILURES as error:  # The class is the user's.
     raise UserError(
-      f"{named} cannot be made with the arguments {dict(arguments)} ({type(error).__name__}: {error}): change them."
+      f"{named} cannot be made with the arguments {dict(arguments)} ({type(error).__name__}: {error}): change them.",
+      trace_of(error),
     ) from error
   if not callable(made):
     raise UserError(f"{named} is a class without __call__: give it one that takes {' and '.join(takes)}.")

@@ -10,6 +10,7 @@ from typing import Any
 import gymnasium
 
 from configs import EnvironmentConfig, RunConfig, UserError
+from environments.calls import FAILURES, one_line, trace_of
 from environments.event_environment import EventEnvironment
 from environments.events import load_reference
 from environments.obstacle_course import ObstacleCourse
@@ -77,7 +78,7 @@ def make_event_environment(
   if shaped and config.environment.potential:
     potential = make_potential(config.environment.potential, config.environment.potential_arguments)
     shaping = Shaping(potential, config.learner.discount)
-  return EventEnvironment(make(config.environment, render), config.events, seed, shaping)
+  return EventEnvironment(make(config.environment, render), config.events, seed, shaping, config.environment)
 
 
 def _call(function: Callable[..., Any], config: EnvironmentConfig, render: bool) -> Any:
@@ -95,8 +96,8 @@ def _call(function: Callable[..., Any], config: EnvironmentConfig, render: bool)
     return function(**arguments)
   except UserError:
     raise
-  except Exception as error:  # The function is the user's.
-    raise UserError(_refusal(config, error)) from error
+  except FAILURES as error:  # The function is the user's.
+    raise UserError(_refusal(config, error), trace_of(error)) from error
 
 
 def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter] | None:
@@ -127,13 +128,12 @@ def _make_gymnasium(config: EnvironmentConfig, render: bool) -> gymnasium.Env[An
       f"The environment {config.name!r} needs the module {missing!r}: install its package or give its folder with "
       "--pythonpath."
     ) from error
-  except Exception as error:
-    raise UserError(_refusal(config, error)) from error
+  except FAILURES as error:
+    raise UserError(_refusal(config, error), trace_of(error)) from error
 
 
-def _refusal(config: EnvironmentConfig, error: Exception) -> str:
-  text = str(error).strip().rstrip(".")
+def _refusal(config: EnvironmentConfig, error: BaseException) -> str:
   return (
     f"The environment {config.name!r} cannot be made with the arguments {dict(config.arguments)} "
-    f"({type(error).__name__}: {text}): check environment.name and environment.arguments."
+    f"({type(error).__name__}: {one_line(error)}): check environment.name and environment.arguments."
   )

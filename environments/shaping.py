@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from configs import UserError
+from environments.calls import FAILURES, describe, trace_of
 from environments.events import make_callable
 
 
@@ -66,8 +67,8 @@ class Shaping:
       value: Any = self._potential(observation, info)
     except UserError as error:
       raise UserError(f"The potential failed: {error}") from error
-    except Exception as error:  # The potential is the user's.
-      raise UserError(f"The potential raised {type(error).__name__} ({error}): fix it.") from error
+    except FAILURES as error:  # The potential is the user's.
+      raise UserError(f"The potential raised {describe(error)}: fix it.", trace_of(error)) from error
     if isinstance(value, np.ndarray) and value.ndim == 0:
       value = value.item()
     if not isinstance(value, (numbers.Real, np.bool_)) or not math.isfinite(value):

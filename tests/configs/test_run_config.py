@@ -85,6 +85,14 @@ def test_an_evaluator_has_a_goal_when_it_has_an_event_or_a_return_to_reach():
       lambda: EnvironmentConfig(potential_arguments={"cells": []}),
       r"environment\.potential_arguments are {'cells': \[\]}, but environment\.potential is empty: name one\.$",
     ),
+    (
+      lambda: EnvironmentConfig(check="last"),  # type: ignore[arg-type]  # That is the mistake.
+      r"environment\.check is 'last': use one of first, always, never\.",
+    ),
+    (
+      lambda: EnvironmentConfig(timeout_seconds=-1),
+      r"environment\.timeout_seconds is -1: it must be a finite number, 0",
+    ),
     (lambda: make_replay(capacity=0), r"replay\.capacity is 0: it must be a finite number above 0\."),
     (lambda: make_replay(checkpoint_period_seconds=-1), r"replay\.checkpoint_period_seconds is -1: it must be"),
     (lambda: make_replay(insert_tolerance_steps=0), r"replay\.insert_tolerance_steps is 0"),
