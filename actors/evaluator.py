@@ -126,7 +126,6 @@ class Evaluator:
   Attributes:
     name: of its process; a run has one evaluator.
     kind: of role.
-    state: what it does or waits for, in words.
   """
 
   name = "evaluator"
@@ -150,7 +149,7 @@ class Evaluator:
       checkpoint_dir: for the best policy (best.npz); None to keep none.
     """
     config = manifest.config
-    self.state = "starting"
+    self._state = "starting"
     self._run_config = config
     self._config = config.evaluator
     self._event_names = [event.name for event in config.events]
@@ -167,6 +166,12 @@ class Evaluator:
     self._version = 0
     self._evaluations = 0
 
+  @property
+  def state(self) -> str:
+    """What it does or waits for, in words; may be read by any thread."""
+    late = self._environment.late_call()
+    return self._state if late is None else str(late)
+
   def metrics(self) -> Mapping[str, float]:
     """The metrics of the evaluator's heartbeats."""
     return {"evaluations": self._evaluations}
@@ -178,14 +183,14 @@ class Evaluator:
         began, done = time.monotonic(), False
         try:
           done = self.step()
-          self.state = "waiting for a new policy"
+          self._state = "waiting for a new policy"
         except ServerLost:  # The process's watchdog decides when to give up.
-          self.state = "waiting for the server"
+          self._state = "waiting for the server"
         self._stop.wait(max(0.0, began + self._config.period_seconds - time.monotonic()) if done else _POLL_SECONDS)
     except Stopped:
       pass
     finally:
-      self.state = "ending"
+      self._state = "ending"
       self._environment.close()
 
   def step(self) -> bool:
@@ -198,7 +203,7 @@ class Evaluator:
     snapshot = self._source.fetch()
     if snapshot is None or not snapshot.learner_steps or snapshot.version == self._version:
       return False
-    self.state = f"evaluating policy {snapshot.version}"
+    self._state = f"evaluating policy {snapshot.version}"
     self._version = snapshot.version
     behaviour = make_evaluated_behaviour(self._run_config, self._environment, snapshot, self._rng)
     episodes = [play_episode(self._environment, behaviour, self._stop) for _ in range(self._config.episodes)]

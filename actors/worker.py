@@ -36,7 +36,6 @@ class RolloutWorker:
   Attributes:
     name: of its process, unique in the run.
     kind: of role.
-    state: what it does or waits for, in words.
     environment_steps: taken by this worker.
     behaviours: of its environments.
   """
@@ -68,7 +67,7 @@ class RolloutWorker:
     """
     config = manifest.config
     self.name = name
-    self.state = "starting"
+    self._state = "starting"
     self.environment_steps = 0
     self._config = config
     self._index = index
@@ -94,6 +93,12 @@ class RolloutWorker:
     ]
     self._rollouts = [Rollout(name, *parts) for parts in zip(environments, self.behaviours, adders, strict=True)]
 
+  @property
+  def state(self) -> str:
+    """What it does or waits for, in words; may be read by any thread."""
+    late = (rollout.environment.late_call() for rollout in self._rollouts)
+    return next((str(call) for call in late if call is not None), self._state)
+
   def metrics(self) -> Mapping[str, float]:
     """The metrics of the worker's heartbeats."""
     return {"environment_steps": self.environment_steps}
@@ -106,7 +111,7 @@ class RolloutWorker:
     except Stopped:
       pass
     finally:
-      self.state = "ending"
+      self._state = "ending"
       self._stop.set()  # Keeps every further wait short.
       with contextlib.suppress(Stopped):
         self.flush()
@@ -124,7 +129,7 @@ class RolloutWorker:
     for rollout in self._rollouts:
       if rollout.ended:
         self._update_policy(rollout)
-        self.state = "running" if rollout.behaviour.version else "running (random warm-up)"
+        self._state = "running" if rollout.behaviour.version else "running (random warm-up)"
         rollout.begin()
       elif period is not None and rollout.length % period == 0:
         self._update_policy(rollout)
@@ -168,9 +173,9 @@ class RolloutWorker:
         self._warm_up.note(self._source.environment_steps)
         if latest is not None or self._warm_up.steps_left > 0:
           return latest
-        self.state = "waiting for a learner's first policy"
+        self._state = "waiting for a learner's first policy"
       except ServerLost:  # The process's watchdog decides when to give up.
-        self.state = "waiting for the server"
+        self._state = "waiting for the server"
       if time.monotonic() > deadline:
         raise UserError(
           f"No learner has published a policy for {timeout:g} s: start one with 'slipstream learn', or raise "
@@ -180,4 +185,4 @@ class RolloutWorker:
         raise Stopped("Stopped while waiting for the first policy.")
 
   def _note_wait(self, waiting: bool) -> None:
-    self.state = "waiting: the server takes no more until the learner has sampled" if waiting else "running"
+    self._state = "waiting: the server takes no more until the learner has sampled" if waiting else "running"

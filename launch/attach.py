@@ -17,13 +17,14 @@ _POLL_SECONDS = 0.5
 _TERMINATION_SECONDS = 20.0
 
 
-def attach(server: str, actors: int, pythonpath: str = "") -> int:
+def attach(server: str, actors: int, pythonpath: str = "", verbose: bool = False) -> int:
   """Runs workers against a server until its run ends or this process is told to stop.
 
   Args:
     server: host:port of a running job.
     actors: number of worker processes.
     pythonpath: folders, as in PYTHONPATH, from which the run's environment and events can be imported.
+    verbose: whether workers show the traceback of the user's own code, if that fails.
 
   Returns:
     The exit code of the first worker that failed, or 0; a worker that was killed does not count as failed.
@@ -37,18 +38,20 @@ def attach(server: str, actors: int, pythonpath: str = "") -> int:
     # The index determines a worker's seed and exploration. Nobody counts attached workers, so a random offset keeps the
     # indices of several `attach` commands apart.
     first = manifest.config.actor.workers + secrets.randbelow(2**20)
-    workers = [_start(server, first + number, pythonpath) for number in range(actors)]
+    workers = [_start(server, first + number, pythonpath, verbose) for number in range(actors)]
     try:
       return _wait(workers, stop)
     finally:
       _end(workers)
 
 
-def _start(server: str, index: int, pythonpath: str) -> "subprocess.Popen[bytes]":
+def _start(server: str, index: int, pythonpath: str, verbose: bool) -> "subprocess.Popen[bytes]":
   name = f"actor_{socket.gethostname()}_{index}"
   command = [sys.executable, "-m", "slipstream", "act", f"--server={server}", f"--name={name}", f"--index={index}"]
   if pythonpath:
     command.append(f"--pythonpath={pythonpath}")
+  if verbose:
+    command.append("--verbose")
   # In a session of its own: Ctrl-C reaches this process alone, which then asks each worker to stop.
   return subprocess.Popen(command, env={**os.environ, **ROLE_ENVIRONMENT, ATTACHED: "1"}, start_new_session=True)
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from actors.evaluator import Evaluator
 from actors.worker import RolloutWorker
-from configs import RunConfig, Stopped
+from configs import RunConfig, ServerLost, Stopped, UserError
 from configs.seeding import derive_seed
 from launch.roles import environment_spec, prepare_tensorflow
 from launch.run_directory import RunDirectory
@@ -74,6 +74,12 @@ def run_inline(
       _take_turns(roles, config, keeper, view, stop, steps_before, on_evaluation)
     except Stopped:
       pass
+    except UserError:  # For example, the world failed: what was collected and learned until then is kept.
+      with contextlib.suppress(Stopped, ServerLost):
+        roles.worker.flush()
+      keeper.checkpoint()
+      roles.learner.try_to_save()
+      raise
     finally:
       roles.worker.close()
       roles.learner.close()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 
 from configs import ServerLost, Stopped, UserError
+from launch.failures import explain
 from launch.run_directory import Failure, write_failure
 
 EXIT_UNSOLVED = 3
@@ -31,17 +32,19 @@ class RoleProcess:
     stop: set when the role should end.
   """
 
-  def __init__(self, name: str, stop: threading.Event, logs: pathlib.Path | None = None):
+  def __init__(self, name: str, stop: threading.Event, logs: pathlib.Path | None = None, verbose: bool = False):
     """Takes what the role needs; `run` runs it.
 
     Args:
       name: unique in the run.
       stop: set when the role should end.
       logs: folder in which the launcher looks for failures; None if there is no launcher.
+      verbose: without a launcher, whether the traceback of the user's own code is shown. With one, it is in the role's log.
     """
     self.name = name
     self.stop = stop
     self._logs = logs
+    self._verbose = verbose
     self._lost = ""
 
   def server_lost(self, sentence: str) -> None:
@@ -70,13 +73,17 @@ class RoleProcess:
   def run(self, body: Callable[[], None]) -> int:
     """Runs the role; returns its exit code. Reports a user's mistake in a sentence, any other exception with a traceback.
 
-    Meanwhile SIGUSR1 prints the stack of every thread to file descriptor 2, even while a C++ call holds the GIL.
+    If a call into a world hangs, this does not return, but ends the process (`launch.world_watch`). SIGUSR1 prints the stack of
+    every thread to file descriptor 2, even while a C++ call holds the GIL.
     """
     faulthandler.register(signal.SIGUSR1, file=2)
     try:
-      body()
+      from launch.world_watch import watching_worlds  # Here, so that a command's help does not load gymnasium.
+
+      with watching_worlds(give_up=lambda sentence: self._fail(sentence, UserError.EXIT_CODE)):
+        body()
     except UserError as error:
-      self._fail(str(error), UserError.EXIT_CODE)
+      self._fail(str(error), UserError.EXIT_CODE, error.trace)
       return UserError.EXIT_CODE
     except ServerLost as error:
       if not self._lost:
@@ -90,21 +97,24 @@ class RoleProcess:
       return 1
     return EXIT_SERVER_LOST if self._lost else 0
 
-  def _fail(self, sentence: str, exit_code: int) -> None:
-    print(f"{self.name}: {sentence}" if self._logs else sentence, file=sys.stderr, flush=True)
-    if self._logs is not None:
-      write_failure(self._logs, Failure(self.name, sentence, exit_code))
+  def _fail(self, sentence: str, exit_code: int, trace: str = "") -> None:
+    if self._logs is None:
+      print(explain(sentence, trace, self._verbose), file=sys.stderr, flush=True)
+    else:
+      print(f"{trace}{self.name}: {sentence}", file=sys.stderr, flush=True)
+      write_failure(self._logs, Failure(self.name, sentence, exit_code, trace))
 
 
-def run_role(name: str, body: Callable[[RoleProcess], None]) -> int:
+def run_role(name: str, body: Callable[[RoleProcess], None], verbose: bool = False) -> int:
   """Runs a role in this process until its end or a signal; returns the exit code.
 
   Args:
     name: of the role, unique in the run.
     body: the role; see `launch.roles`.
+    verbose: whether the traceback of the user's own code is shown, if that fails.
   """
   with stop_on_signals() as stop:
-    process = RoleProcess(name, stop)
+    process = RoleProcess(name, stop, verbose=verbose)
     if ATTACHED in os.environ:
       process.watch_parent()
     return process.run(lambda: body(process))

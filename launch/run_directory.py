@@ -114,11 +114,13 @@ class Failure:
     role: name of its process.
     sentence: the reason, for the user.
     exit_code: of the process.
+    trace: the traceback of the user's own code, if that is what failed; else empty.
   """
 
   role: str
   sentence: str
   exit_code: int
+  trace: str = ""
 
 
 def write_failure(logs: pathlib.Path, failure: Failure) -> None:

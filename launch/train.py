@@ -15,6 +15,7 @@ from launch.process import output_to, stop_on_signals
 from launch.roles import row_codec
 from launch.run_directory import RunDirectory, create_run_directory, open_run_directory, take_failures
 from launch.view import RunView
+from launch.world_watch import say, watching_worlds
 from replay_server.contract.connection import Connection
 from replay_server.contract.run import read_live_status
 from replay_server.contract.status import RunStatus
@@ -66,7 +67,8 @@ def train(
       view.message(memory)
     status = _run_inline(config, run, view) if inline else _run_program(config, run, view, port)
     view.update(status)
-  return finish(status, run, inline)
+  with watching_worlds():
+    return finish(status, run, inline)
 
 
 def refuse_finished(run: RunDirectory, config: RunConfig) -> None:
@@ -92,8 +94,16 @@ def refuse_finished(run: RunDirectory, config: RunConfig) -> None:
 
 def _run_inline(config: RunConfig, run: RunDirectory, view: RunView) -> RunStatus:
   # What Reverb and the roles print goes to a log, as in a run of several processes, and not over the live view.
-  with stop_on_signals() as stop, output_to(run.logs / "inline"):
-    return run_inline(config, run, stop, view)
+  def give_up(sentence: str) -> None:
+    view.close()
+    say(sentence)
+
+  with stop_on_signals() as stop, output_to(run.logs / "inline"), watching_worlds(view.message, give_up):
+    try:
+      return run_inline(config, run, stop, view)
+    except UserError as error:
+      print(error.trace, end="", flush=True)
+      raise
 
 
 def _run_program(config: RunConfig, run: RunDirectory, view: RunView, port: int) -> RunStatus:
@@ -118,7 +128,7 @@ def _run_program(config: RunConfig, run: RunDirectory, view: RunView, port: int)
   go_on = f"Resume from the last checkpoint with: slipstream train --resume={run.path}"
   if failures:
     first = failures[0]
-    raise RunFailed(f"{first.role}: {first.sentence} Logs: {run.logs}. {go_on}", first.exit_code)
+    raise RunFailed(f"{first.role}: {first.sentence} Logs: {run.logs}. {go_on}", first.exit_code, first.trace)
   status = read_status(run.path)
   if interrupted.is_set() and status is None:
     raise RunFailed("Interrupted before the run began.", EXIT_INTERRUPTED)

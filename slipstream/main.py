@@ -52,12 +52,16 @@ def _run(words: list[str]) -> int:
 
 
 def _run_command(command: Command, arguments: Arguments) -> int:
-  from launch.failures import RunFailed
+  from launch.failures import RunFailed, explain
 
+  verbose = arguments.flags.verbose
   try:
     return command.run(arguments)
+  except UserError as error:
+    print(explain(str(error), error.trace, verbose), file=sys.stderr)
+    return UserError.EXIT_CODE
   except RunFailed as error:
-    print(error, file=sys.stderr)
+    print(explain(str(error), error.trace, verbose), file=sys.stderr)
     return error.exit_code
   except ServerLost as error:
     print(error, file=sys.stderr)

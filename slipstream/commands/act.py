@@ -21,7 +21,7 @@ def _run(arguments: Arguments) -> int:
 
   values = arguments.flags
   act = functools.partial(roles.act, address=require_server(values), index=values.index)
-  return run_role(values.name or f"actor_{values.index}", act)
+  return run_role(values.name or f"actor_{values.index}", act, values.verbose)
 
 
 COMMAND = Command("act", "one rollout worker, against a server", _define_flags, _run)

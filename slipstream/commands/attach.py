@@ -16,7 +16,7 @@ def _run(arguments: Arguments) -> int:
   from launch.attach import attach
 
   values = arguments.flags
-  return attach(require_server(values), values.actors, values.pythonpath)
+  return attach(require_server(values), values.actors, values.pythonpath, values.verbose)
 
 
 COMMAND = Command("attach", "more workers for a running job", _define_flags, _run)

@@ -78,6 +78,12 @@ class Command:
   def _flags(self) -> flags.FlagValues:
     values = flags.FlagValues()  # type: ignore[no-untyped-call]  # absl's constructor has no annotations.
     self.define_flags(values)
+    flags.DEFINE_bool(
+      "verbose",
+      False,
+      "If an environment or other code of yours fails, print its traceback before the sentence.",
+      flag_values=values,
+    )
     return values
 
 

@@ -39,7 +39,8 @@ def _run(arguments: Arguments) -> int:
     return _play(values.checkpoint, values.episodes, values.video, values.export)
   from launch import roles
 
-  return run_role("evaluator", functools.partial(roles.evaluate, address=values.server, run=given_run(values)))
+  evaluate = functools.partial(roles.evaluate, address=values.server, run=given_run(values))
+  return run_role("evaluator", evaluate, values.verbose)
 
 
 def _play(checkpoint: str, episodes: int, video: bool, export: str) -> int:
@@ -47,6 +48,7 @@ def _play(checkpoint: str, episodes: int, video: bool, export: str) -> int:
   import numpy as np
 
   from launch.stored_policy import export_policy, play_policy, policy_path, save_video
+  from launch.world_watch import watching_worlds
   from replay_server.contract.policy import load_snapshot
 
   if not (episodes or video or export):
@@ -55,14 +57,16 @@ def _play(checkpoint: str, episodes: int, video: bool, export: str) -> int:
   stored = load_snapshot(path)
   snapshot, config = stored.snapshot, stored.config
   print(f"Policy {snapshot.version} ({snapshot.learner_steps} gradient steps) of {config.name}, from {path}.")
-  played = play_policy(config, snapshot, episodes) if episodes else []
+  with watching_worlds():
+    played = play_policy(config, snapshot, episodes) if episodes else []
   for number, episode in enumerate(played):
     fired = [event.name for bit, event in enumerate(config.events) if episode.events >> bit & 1]
     print(
       f"  episode {number}: return {episode.episode_return:g}, {episode.length} steps, events: {', '.join(fired) or 'none'}"
     )
   if video:
-    print(f"Video: {save_video(config, snapshot, path)}")
+    with watching_worlds():
+      print(f"Video: {save_video(config, snapshot, path)}")
   if export:
     export_policy(stored, pathlib.Path(export))
     print(f"SavedModel: {export}")

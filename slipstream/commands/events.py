@@ -33,6 +33,7 @@ def _define_flags(values: flags.FlagValues) -> None:
 
 def _run(arguments: Arguments) -> int:
   from experiments.show_events import RollOut, load_policy, show_events
+  from launch.world_watch import watching_worlds
 
   values = arguments.flags
   if values.epsilon is not None and not values.checkpoint:
@@ -40,7 +41,8 @@ def _run(arguments: Arguments) -> int:
   snapshot = load_policy(values.checkpoint) if values.checkpoint else None
   config = read_config(arguments) if snapshot is None or values.config else override(snapshot[1], arguments.overrides)
   seed = config.seed if values.seed is None else values.seed
-  return show_events(RollOut(config, values.steps, seed, snapshot, values.epsilon), values.json)
+  with watching_worlds():
+    return show_events(RollOut(config, values.steps, seed, snapshot, values.epsilon), values.json)
 
 
 COMMAND = Command("events", "how a config's events fire, and advice on choosing them", _define_flags, _run)

@@ -38,7 +38,7 @@ def _run(arguments: Arguments) -> int:
     run=given_run(values),
     device=values.device,
   )
-  return run_role("learner", learn)
+  return run_role("learner", learn, values.verbose)
 
 
 COMMAND = Command("learn", "a learner, against a server", _define_flags, _run)

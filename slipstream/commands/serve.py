@@ -36,7 +36,7 @@ def _run(arguments: Arguments) -> int:
   else:
     run = create_run_directory(config, pathlib.Path(values.run_root))
   print(f"Run directory: {run.path}", flush=True)
-  return run_role("server", functools.partial(roles.serve, config=config, run=run, port=values.port))
+  return run_role("server", functools.partial(roles.serve, config=config, run=run, port=values.port), values.verbose)
 
 
 COMMAND = Command("serve", "the replay server alone", _define_flags, _run)

@@ -228,42 +228,6 @@ def serving_port(server):
   return lines[0].rpartition(" ")[2].rstrip(".") if lines else None
 
 
-BROKEN_WORLD = '''
-import gymnasium
-import numpy as np
-
-
-class Broken(gymnasium.Env):
-  """Gives a reward that is not a number after a while."""
-
-  observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
-  action_space = gymnasium.spaces.Discrete(2)
-
-  def reset(self, *, seed=None, options=None):
-    super().reset(seed=seed)
-    self.steps = 0
-    return np.zeros(2, np.float32), {}
-
-  def step(self, action):
-    self.steps += 1
-    return np.zeros(2, np.float32), float("nan") if self.steps > 50 else 0.0, False, False, {}
-'''
-
-
-def test_an_environment_that_breaks_ends_the_run_with_its_sentence_and_nothing_stored_is_lost(tmp_path):
-  (tmp_path / "broken_world.py").write_text(BROKEN_WORLD)
-  config = {"name": "broken", "environment": {"name": "broken_world:Broken"}, "actor": {"workers": 1}}
-  (tmp_path / "broken.json").write_text(json.dumps(config))
-  arguments = [f"--config={tmp_path / 'broken.json'}", f"--pythonpath={tmp_path}", f"--run_root={tmp_path}"]
-  with cli(tmp_path, "train", "train", *arguments) as run:
-    assert run.wait(START_SECONDS + 60) == 2, run.output()
-  assert "The environment produced a reward that is not finite" in run.output()
-  assert "Traceback" not in run.output()
-  run_dir = run_dir_of(run)
-  assert status_of(run_dir)["environment_steps"] == 50
-  assert any((run_dir / "checkpoints" / "replay").iterdir())
-
-
 def test_a_local_run_whose_server_is_killed_ends_with_a_sentence_and_can_be_resumed(tmp_path):
   arguments = [*ENDLESS, f"--run_root={tmp_path}", "--config.replay.checkpoint_period_seconds=2"]
   with cli(tmp_path, "train", "train", *arguments) as run:
