@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import json
 import pathlib
+import socket
 import subprocess
 import sys
 import threading
@@ -155,10 +156,18 @@ def server_process(folder: pathlib.Path) -> Iterator[ServerProcess]:
       kill()
 
 
-def write_version_2(connection: Connection, config: RunConfig, run_id: str) -> None:
-  """Puts the manifest into the run table that a server of layout version 2 would have written."""
+def free_port() -> int:
+  """A port that nothing listened on a moment ago."""
+  with socket.create_server(("", 0)) as taken:
+    port: int = taken.getsockname()[1]
+  return port
+
+
+def checkpoint_version_2(connection: Connection, config: RunConfig, run_id: str) -> None:
+  """Writes the checkpoint of an inline run that a server of layout version 2 would have written."""
   manifest = {"run_id": run_id, "config": to_dict(config), "codec": to_dict(CODEC), "inline": True, "layout_version": 2}
   connection.writer().write(layout.RUN, [encode_text(json.dumps({**manifest, "versions": {}}))])
+  connection.client.checkpoint()
 
 
 @contextlib.contextmanager

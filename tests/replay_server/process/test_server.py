@@ -6,11 +6,15 @@ import pathlib
 import re
 import shutil
 import socket
+import subprocess
+import sys
 import threading
 
 import numpy as np
 import pytest
+import reverb
 from acme import specs
+from reverb.platform.checkpointers_lib import DefaultCheckpointer
 
 from actors.row_writer import RowWriter
 from configs import RunConfig, UserError, override
@@ -20,14 +24,16 @@ from replay_server.contract import layout
 from replay_server.contract.connection import Connection
 from replay_server.contract.manifest import Manifest
 from replay_server.contract.policy import PolicyPublisher, PolicySnapshot, PolicySource
-from replay_server.contract.run import read_manifest, write_manifest
+from replay_server.contract.run import read_manifest, read_stored_manifest, write_manifest
 from replay_server.process import tables
 from replay_server.process.server import CheckpointFailed, ReplayServer, check_port, has_checkpoint, tidy_checkpoints
 from tests.serving import (
   CODEC,
   SPEC,
   adding,
+  checkpoint_version_2,
   drain,
+  free_port,
   make_config,
   make_spec,
   run_episode,
@@ -35,9 +41,9 @@ from tests.serving import (
   serving,
   size_of,
   wait_for,
-  write_version_2,
 )
 
+ROOT = pathlib.Path(__file__).parents[3]
 CONFIG = make_config({"goal": 20}, [("goal", 5)], capacity=30)
 
 
@@ -142,6 +148,54 @@ def test_a_resumed_run_may_have_another_budget_which_its_manifest_has(checkpoint
     manifest = read_manifest(server.connection)
   assert manifest is not None
   assert manifest.config.environment_steps == 123
+
+
+def test_a_role_that_reads_at_once_never_gets_the_config_of_the_checkpoint(tmp_path: pathlib.Path) -> None:
+  rates = [0.001 * (start + 1) for start in range(21)]
+  command = [sys.executable, "-m", "tests.replay_server.process.eager_role"]
+  with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as role:
+    assert role.stdin is not None
+    assert role.stdout is not None
+    try:
+      assert role.stdout.readline() == "ready\n"
+      read = []
+      for rate in rates:
+        port = free_port()
+        print(f"localhost:{port}", file=role.stdin, flush=True)
+        config = override(CONFIG, {"learner.learning_rate": str(rate)})
+        with serving(config, tmp_path, inline=True, port=port) as server:
+          read.append(float(role.stdout.readline()))
+          server.checkpoint()
+          # While it runs, whoever joins after a checkpoint gets the manifest, too.
+          assert read_manifest(server.connection) == server.manifest
+      assert read == rates
+    finally:
+      role.kill()
+
+
+def test_no_checkpoint_holds_a_manifest_for_roles(checkpointed: pathlib.Path) -> None:
+  # Reverb alone, as it answers before a server of this project has looked at what was restored.
+  restored = DefaultCheckpointer(str(checkpointed / "checkpoint"))
+  server = reverb.Server(tables.make_tables(CONFIG, CODEC, limit_samples=False), checkpointer=restored)
+  try:
+    connection = Connection(f"localhost:{server.port}")
+    assert size_of(connection, layout.RUN) == 1
+    assert read_manifest(connection) is None
+    assert read_stored_manifest(connection) == dataclasses.replace(
+      Manifest.of("run", CONFIG, SPEC, inline=True), settled=False
+    )
+  finally:
+    server.stop()
+
+
+def test_a_checkpoint_that_fails_leaves_the_manifest_to_roles(checkpointed: pathlib.Path) -> None:
+  folder = checkpointed / "checkpoint"
+  with serving(CONFIG, checkpointed, inline=True) as server:
+    shutil.rmtree(folder)
+    folder.write_text("")
+    with pytest.raises(CheckpointFailed):
+      server.checkpoint()
+    assert read_manifest(server.connection) == server.manifest
 
 
 def test_after_the_clock_went_back_a_new_checkpoint_takes_the_place_of_the_old_one(checkpointed: pathlib.Path) -> None:
@@ -348,8 +402,7 @@ def test_a_server_of_another_layout_version_is_refused() -> None:
 
 def test_a_checkpoint_of_layout_version_2_is_refused_and_left_alone(checkpointed: pathlib.Path) -> None:
   with serving(CONFIG, checkpointed, inline=True) as server:
-    write_version_2(server.connection, CONFIG, "run")
-    server.checkpoint()
+    checkpoint_version_2(server.connection, CONFIG, "run")
   _refused(
     checkpointed, "has layout version 2, .* writes 3: resume the run with the release that began it, or start a new"
   )
