@@ -71,6 +71,9 @@ class EventTableAdder(base.Adder):
   As for any Acme adder: `add_first(timestep)`, then `add(action, next_timestep, extras)` until a last timestep, with
   `EventTimeStep`s. The extras are the row fields that describe the behaviour: the acting policy's version, and what the
   algorithm adds to rows (`ActingPolicy.explore`), such as `{"policy_version": 3, "mean": ..., "deviation": ...}`.
+
+  Attributes:
+    transitions: that it has written to the default table.
   """
 
   def __init__(
@@ -90,6 +93,7 @@ class EventTableAdder(base.Adder):
       writer_id: in [0, 2^31), unique among the adders of a run: the high half of episode ids.
       histories: writer that reports to the learner which steps went to which table; None if the learner does not need it.
     """
+    self.transitions = 0
     self._writer = writer
     self._histories = histories
     # Table index -> the steps that went to it and were not reported yet, in order.
@@ -196,6 +200,7 @@ class EventTableAdder(base.Adder):
     stored = _Stored(self._writer.append(self._packer.pack(values)), values["step"])
     self._send(stored, step.tables)
     self._stored.append(stored)
+    self.transitions += 1
 
   def _add_events(self, events: int) -> None:
     """Sends the history of every event in the mask: its rows now, its open steps when their windows close."""

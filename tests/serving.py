@@ -21,6 +21,7 @@ import pytest
 from acme import specs
 
 from actors.adder import EventTableAdder, references_needed
+from actors.pacer import Pacer
 from actors.row_writer import RowWriter
 from configs import DdqnConfig, EventSpec, LearnerConfig, ReplayConfig, RunConfig, TableSpec, to_dict
 from configs.algorithms import ALGORITHMS
@@ -203,10 +204,24 @@ def fill(connection: Connection, codec: RowCodec, table: str, rows: Iterable[Map
     writer.flush()
 
 
+def report_steps(server: ReplayServer, transitions: int) -> None:
+  """Tells the server of transitions, as a worker that has written them does; waits until it has taken the report."""
+  steps_per_item = layout.pace_shape(server.manifest.config, server.manifest.inline).steps_per_item
+  with contextlib.closing(RowWriter(server.connection, 1, threading.Event())) as writer:
+    Pacer(writer, steps_per_item).report(transitions)
+    writer.flush()
+
+
 def size_of(connection: Connection, table: str) -> int:
   """Items in a table."""
   size: int = connection.info()[table].current_size
   return size
+
+
+def inserted_into(connection: Connection, table: str) -> int:
+  """How many items were inserted into a table so far."""
+  count: int = connection.info()[table].rate_limiter_info.insert_stats.completed
+  return count
 
 
 def sampled_from(connection: Connection, table: str) -> int:

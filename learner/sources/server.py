@@ -140,10 +140,10 @@ def make_server_source(connection: Connection, manifest: Manifest, stop: threadi
     manifest: of the run.
     stop: ends a wait for transitions.
   """
-  config, codec = manifest.config, manifest.codec
+  config = manifest.config
   # An inline run fixes the order of steps and updates, so a block is drawn only when it is due.
   prefetch = config.learner.prefetch and not manifest.inline
-  sampler = StratifiedSampler(connection, config, codec.width, prefetch, stop)
+  sampler = StratifiedSampler(connection, manifest, prefetch, stop)
   return ServerSource(
     sampler,
     BackgroundDrawing(sampler.draw_block, stop, prefetch),

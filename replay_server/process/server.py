@@ -60,7 +60,7 @@ class ReplayServer:
       run_id: of the run.
       checkpoint_dir: for this run's tables and nothing else; made if it does not exist.
       port: to listen on; 0 takes a free one.
-      inline: whether the run is inline; the server then does not limit samples per insert.
+      inline: whether the run is inline; the server then does not tie collecting to learning.
 
     Raises:
       UserError: the port is in use, another process serves this run, or the checkpoint is another run's or does not fit the
@@ -83,7 +83,7 @@ class ReplayServer:
     self._checkpoint_dir = checkpoint_dir
     self.restored = has_checkpoint(checkpoint_dir)
     self.manifest = manifest
-    tables = make_tables(manifest.config, manifest.codec, limit_samples=not manifest.inline)
+    tables = make_tables(manifest.config, manifest.codec, manifest.inline)
     try:
       # Reverb's default checkpointer would make a temporary directory for every server.
       self._server = reverb.Server(tables, port=port or None, checkpointer=DefaultCheckpointer(str(checkpoint_dir)))
@@ -122,9 +122,7 @@ class ReplayServer:
       )
     found.check_codec(self.manifest.codec)
     found.check_spec(self.manifest.spec)
-    difference = layout.first_difference(
-      *(layout.table_shapes(each.config, limit_samples=not each.inline) for each in (found, self.manifest))
-    )
+    difference = layout.first_difference(*(layout.all_shapes(run.config, run.inline) for run in (found, self.manifest)))
     if difference:
       raise UserError(
         f"The checkpoint's {difference}: Reverb keeps tables as they were checkpointed, so resume with what the run had, "

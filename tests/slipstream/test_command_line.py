@@ -171,7 +171,7 @@ def test_a_run_of_layout_version_2_is_refused_and_left_alone(capsys, checkpointe
     checkpoint_version_2(server.connection, config, checkpointed_run.run_id)
   files = {path: path.read_bytes() for path in checkpoint.rglob("*") if path.is_file()}
   assert run(["train", f"--resume={checkpointed_run.path}", "--inline", "--quiet"]) == 2
-  assert "has layout version 2, and this release of slipstream writes 3: resume the run with" in capsys.readouterr().err
+  assert "has layout version 2, and this release of slipstream writes 4: resume the run with" in capsys.readouterr().err
   assert {path: path.read_bytes() for path in checkpoint.rglob("*") if path.is_file()} == files
   assert sorted(path.name for path in checkpointed_run.checkpoints.iterdir()) == ["replay", "replay.lock"]
 
