@@ -17,9 +17,8 @@ from actors.row_writer import Row, RowWriter
 from configs import RunConfig
 from environments.timestep import EventTimeStep
 from replay_server.contract.codec import RowCodec
-from replay_server.contract.layout import HISTORIES
+from replay_server.contract.layout import EPISODE_BITS, HISTORIES
 
-_EPISODE_BITS = 32
 # Steps that went to the default table are reported to the learner after at most this many, even without an event.
 _REPORT_PERIOD_STEPS = 50
 _DEFAULT_INDEX = 0
@@ -111,7 +110,7 @@ class EventTableAdder(base.Adder):
     ]
     self._open: collections.deque[_OpenStep] = collections.deque()
     self._stored: collections.deque[_Stored] = collections.deque(maxlen=config.max_history)
-    self._next_episode = writer_id << _EPISODE_BITS
+    self._next_episode = writer_id << EPISODE_BITS
     self._observation: npt.NDArray[Any] | None = None
 
   def set_priorities(self, priorities: Sequence[float]) -> None:

@@ -21,7 +21,7 @@ from networks import make_acting_policy
 from replay_server.contract import layout
 from replay_server.contract.connection import Connection
 from replay_server.contract.manifest import Manifest
-from replay_server.contract.messages import encode
+from replay_server.contract.messages import WRITER_PREFIX, encode
 from replay_server.contract.policy import PolicySnapshot, PolicySource
 from replay_server.contract.role import Kind
 
@@ -95,15 +95,17 @@ class RolloutWorker:
       self._writers = [*self._writers, paced]  # Last, as it may have to wait while the others can be flushed.
     self.behaviours = [Behaviour(spec.actions, np.random.default_rng(s), warm_up=self._warm_up) for s in seeds[count:]]
     # A restarted worker must not reuse the episode ids of the one that it replaces.
+    self._writer_ids = [secrets.randbits(31) for _ in writers]
     adders = [
-      EventTableAdder(writer, manifest.codec, config, writer_id=secrets.randbits(31), histories=histories)
-      for writer in writers
+      EventTableAdder(writer, manifest.codec, config, writer_id, histories)
+      for writer, writer_id in zip(writers, self._writer_ids, strict=True)
     ]
     self._rollouts = [Rollout(name, *parts) for parts in zip(environments, self.behaviours, adders, strict=True)]
 
   def metrics(self) -> Mapping[str, float]:
     """The metrics of the worker's heartbeats."""
-    return {"environment_steps": self.environment_steps}
+    ids = {f"{WRITER_PREFIX}{index}": float(writer_id) for index, writer_id in enumerate(self._writer_ids)}
+    return {"environment_steps": self.environment_steps, **ids}
 
   def run(self) -> None:
     """Runs until stopped, or until `step` raises; then sends the rows collected so far, if the server accepts them."""

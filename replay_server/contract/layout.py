@@ -35,6 +35,9 @@ POLICY_COLUMNS: Mapping[str, tuple[str, tuple[int | None, ...]]] = {
   "weights": ("float32", (None,)),
 }
 
+# A row's episode is (its writer's id << EPISODE_BITS) + (number of the writer's episode).
+EPISODE_BITS = 32
+
 # Words of an item of the table of histories, int64: index of the table, episode, first step, last step.
 HISTORY_WORDS = 4
 
