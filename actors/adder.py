@@ -17,9 +17,8 @@ from actors.row_writer import Row, RowWriter
 from configs import RunConfig
 from environments.timestep import EventTimeStep
 from replay_server.contract.codec import RowCodec
-from replay_server.contract.layout import HISTORIES
+from replay_server.contract.layout import EPISODE_BITS, HISTORIES
 
-_EPISODE_BITS = 32
 # Steps that went to the default table are reported to the learner after at most this many, even without an event.
 _REPORT_PERIOD_STEPS = 50
 _DEFAULT_INDEX = 0
@@ -71,6 +70,9 @@ class EventTableAdder(base.Adder):
   As for any Acme adder: `add_first(timestep)`, then `add(action, next_timestep, extras)` until a last timestep, with
   `EventTimeStep`s. The extras are the row fields that describe the behaviour: the acting policy's version, and what the
   algorithm adds to rows (`ActingPolicy.explore`), such as `{"policy_version": 3, "mean": ..., "deviation": ...}`.
+
+  Attributes:
+    transitions: that it has written to the default table.
   """
 
   def __init__(
@@ -90,6 +92,7 @@ class EventTableAdder(base.Adder):
       writer_id: in [0, 2^31), unique among the adders of a run: the high half of episode ids.
       histories: writer that reports to the learner which steps went to which table; None if the learner does not need it.
     """
+    self.transitions = 0
     self._writer = writer
     self._histories = histories
     # Table index -> the steps that went to it and were not reported yet, in order.
@@ -107,7 +110,7 @@ class EventTableAdder(base.Adder):
     ]
     self._open: collections.deque[_OpenStep] = collections.deque()
     self._stored: collections.deque[_Stored] = collections.deque(maxlen=config.max_history)
-    self._next_episode = writer_id << _EPISODE_BITS
+    self._next_episode = writer_id << EPISODE_BITS
     self._observation: npt.NDArray[Any] | None = None
 
   def set_priorities(self, priorities: Sequence[float]) -> None:
@@ -196,6 +199,7 @@ class EventTableAdder(base.Adder):
     stored = _Stored(self._writer.append(self._packer.pack(values)), values["step"])
     self._send(stored, step.tables)
     self._stored.append(stored)
+    self.transitions += 1
 
   def _add_events(self, events: int) -> None:
     """Sends the history of every event in the mask: its rows now, its open steps when their windows close."""

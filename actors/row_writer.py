@@ -104,10 +104,14 @@ class RowWriter:
       self._oldest = now
     self._queue.append((table, row, priority))
     if len(self._queue) >= BURST_ITEMS or now - self._oldest >= BURST_SECONDS:
-      self._send()
+      self.send()
 
-  def _send(self) -> None:
-    """Sends all items; waits only while too many are not confirmed."""
+  def send(self) -> None:
+    """Sends all items; waits only while too many are not confirmed.
+
+    Raises:
+      Stopped: asked to stop while the server held the writer back.
+    """
     writer, queue = self._writer, self._queue
     while queue:
       table, row, priority = queue.popleft()
@@ -125,7 +129,7 @@ class RowWriter:
     Raises:
       Stopped: asked to stop meanwhile; the items are lost if the writer is then closed.
     """
-    self._send()
+    self.send()
     self._wait(0)
 
   def _wait(self, pending_items: int) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from actors.adder import EventTableAdder, references_needed
 from actors.behaviour import Behaviour, WarmUp
 from actors.engine import choose_actions
+from actors.pacer import Pacer
 from actors.policies import PolicyBank
 from actors.rollout import Rollout
 from actors.row_writer import RowWriter
@@ -20,7 +21,7 @@ from networks import make_acting_policy
 from replay_server.contract import layout
 from replay_server.contract.connection import Connection
 from replay_server.contract.manifest import Manifest
-from replay_server.contract.messages import encode
+from replay_server.contract.messages import WRITER_PREFIX, encode
 from replay_server.contract.policy import PolicySnapshot, PolicySource
 from replay_server.contract.role import Kind
 
@@ -81,15 +82,22 @@ class RolloutWorker:
     spec = make_environment_spec(environments[0])
     manifest.check_spec(spec)
     self._bank = PolicyBank(lambda weights: make_acting_policy(config, spec, weights))
-    writers = [RowWriter(connection, references_needed(config), stop, self._note_wait) for _ in environments]
+    writers = [RowWriter(connection, references_needed(config), stop, self._note_slow_server) for _ in environments]
     # Only a bias correction needs to know which steps went to which table.
     histories = RowWriter(connection, 1, stop) if config.learner.bias_correction != "none" else None
     self._writers = writers if histories is None else [*writers, histories]
+    steps_per_item = layout.pace_shape(config, manifest.inline).steps_per_item
+    self._pacer: Pacer | None = None
+    if steps_per_item:
+      paced = RowWriter(connection, 1, stop, self._note_slow_learner)
+      self._pacer = Pacer(paced, steps_per_item)
+      self._writers = [*self._writers, paced]  # Last, as it may have to wait while the others can be flushed.
     self.behaviours = [Behaviour(spec.actions, np.random.default_rng(s), warm_up=self._warm_up) for s in seeds[count:]]
     # A restarted worker must not reuse the episode ids of the one that it replaces.
+    self._writer_ids = [secrets.randbits(31) for _ in writers]
     adders = [
-      EventTableAdder(writer, manifest.codec, config, writer_id=secrets.randbits(31), histories=histories)
-      for writer in writers
+      EventTableAdder(writer, manifest.codec, config, writer_id, histories)
+      for writer, writer_id in zip(writers, self._writer_ids, strict=True)
     ]
     self._rollouts = [Rollout(name, *parts) for parts in zip(environments, self.behaviours, adders, strict=True)]
 
@@ -101,7 +109,8 @@ class RolloutWorker:
 
   def metrics(self) -> Mapping[str, float]:
     """The metrics of the worker's heartbeats."""
-    return {"environment_steps": self.environment_steps}
+    ids = {f"{WRITER_PREFIX}{index}": float(writer_id) for index, writer_id in enumerate(self._writer_ids)}
+    return {"environment_steps": self.environment_steps, **ids}
 
   def run(self) -> None:
     """Runs until stopped, or until `step` raises; then sends the rows collected so far, if the server accepts them."""
@@ -139,6 +148,8 @@ class RolloutWorker:
       self.environment_steps += 1
       if summary is not None:
         self._episodes.write(layout.EPISODES, [encode(summary)])
+    if self._pacer is not None:
+      self._pacer.report(sum(rollout.adder.transitions for rollout in self._rollouts))
 
   def flush(self) -> None:
     """Waits until the server has everything."""
@@ -184,5 +195,12 @@ class RolloutWorker:
       if self._stop.wait(POLICY_POLL_SECONDS):
         raise Stopped("Stopped while waiting for the first policy.")
 
-  def _note_wait(self, waiting: bool) -> None:
-    self._state = "waiting: the server takes no more until the learner has sampled" if waiting else "running"
+  def _note_slow_server(self, waiting: bool) -> None:
+    self._state = "waiting for the server to confirm transitions" if waiting else "running"
+
+  def _note_slow_learner(self, waiting: bool) -> None:
+    self._state = "waiting for the learner: it is behind in its updates" if waiting else "running"
+    if waiting:
+      # The learner may need the rows that wait for a burst.
+      for writer in self._writers[:-1]:
+        writer.send()

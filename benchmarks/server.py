@@ -102,7 +102,7 @@ def make_tables(manifest: Manifest) -> list[reverb.Table]:
   config, codec = manifest.config, manifest.codec
   capacity = sum(config.replay.capacity_of(table) for table in config.replay.all_tables)
   return [
-    *tables.make_tables(config, codec, limit_samples=False),
+    *tables.make_tables(config, codec, inline=True),
     _uniform_table(UNIFORM, capacity, tables.row_signature(codec)),
     _uniform_table(COLUMNS, capacity, _column_signature(codec)),
   ]

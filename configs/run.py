@@ -15,7 +15,7 @@ from configs.schedules import linear
 from configs.specs import MAX_EVENTS, EventSpec, TableSpec, check_name, is_reference
 
 # Names of the server's own tables; see docs/contract.md.
-RESERVED_TABLES = ("policy", "run", "episodes", "heartbeats", "histories", "status")
+RESERVED_TABLES = ("policy", "run", "episodes", "heartbeats", "histories", "pace", "status")
 # The writer keeps every step of the longest history alive, so its cost grows with the history.
 MAX_HISTORY = 10_000
 
@@ -116,9 +116,9 @@ class ReplayConfig:
     tables: the event tables, in the order of their rows in a batch.
     priority: settings of the tables with the selector `prioritized`.
     at_least_one: whether every ready table has a row in every batch, however small its share (SSET, Section 5.6).
-    environment_steps_per_update: environment steps per gradient step. In a distributed run the server enforces the ratio
-      (through samples per insert of the default table); an inline run keeps it exactly. None lets both sides run free.
-    insert_tolerance_steps: environment steps by which the two sides may drift apart before one waits.
+    environment_steps_per_update: environment steps per gradient step, whichever tables take part in batches. In a distributed run
+      the server enforces the ratio; an inline run keeps it exactly. None lets both sides run free.
+    insert_tolerance_steps: environment steps by which the two sides may drift apart before one waits; at least three blocks.
     checkpoint_period_seconds: time between two checkpoints of the tables; another is written when the run stops.
   """
 

@@ -141,7 +141,8 @@ def examine_address(address: str) -> list[Finding]:
   except (ServerLost, UserError) as error:
     return [*findings, Finding("server", "wrong", str(error))]
   if manifest is None:
-    return [*findings, Finding("server", "wrong", "the replay server holds no run: see its log.")]
+    sentence = "the replay server starts, or writes a checkpoint: try again in a minute, and then see its log."
+    return [*findings, Finding("server", "wrong", sentence)]
   findings.append(Finding("server", "ok", f"run {manifest.run_id} ({manifest.config.name})"))
   others = {name: theirs for name, theirs in manifest.versions.items() if library_versions().get(name) != theirs}
   if others:

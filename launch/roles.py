@@ -84,7 +84,10 @@ def join(address: str, stop: threading.Event) -> tuple[Connection, Manifest]:
   connection.wait_until_up(CONNECT_TIMEOUT_SECONDS, stop)
   while (manifest := read_manifest(connection)) is None:
     if time.monotonic() > deadline:
-      raise UserError(f"The server at {address} holds no run after {CONNECT_TIMEOUT_SECONDS:g} s: see its log.")
+      raise UserError(
+        f"The server at {address} still starts, or writes a checkpoint, after {CONNECT_TIMEOUT_SECONDS:g} s: try again, and then "
+        "see its log."
+      )
     if stop.wait(_POLL_SECONDS):
       raise Stopped("Stopped while waiting for the run's manifest.")
   if manifest.inline:

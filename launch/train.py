@@ -2,6 +2,8 @@
 
 import pathlib
 import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 import portpicker
@@ -25,6 +27,8 @@ from replay_server.process.server import check_port
 
 _POLL_SECONDS = 0.5
 _START_TIMEOUT_SECONDS = 300.0
+# In which a role's last heartbeat reaches the status.
+_GOODBYE_SECONDS = 3.0
 
 
 def train(
@@ -111,7 +115,7 @@ def _run_program(config: RunConfig, run: RunDirectory, view: RunView, port: int)
   view.message(f"Server at {address}; more workers join with: slipstream attach --server={address} --actors=1")
   view.waiting("starting the server, the learner, the workers and the evaluator ...")
 
-  interrupted = threading.Event()
+  interrupted, before = threading.Event(), read_status(run.path)
 
   def on_interrupt() -> None:
     interrupted.set()
@@ -121,7 +125,7 @@ def _run_program(config: RunConfig, run: RunDirectory, view: RunView, port: int)
     done = threading.Event()
     watcher = threading.Thread(target=_watch, args=(address, view, done), name="view", daemon=True)
     watcher.start()
-    death = _wait_for_all(manager)
+    death = _wait_for_all(manager, lambda: _who_left(address, run, before))
     done.set()
     watcher.join(timeout=5)
   failures = take_failures(run.logs)
@@ -133,21 +137,56 @@ def _run_program(config: RunConfig, run: RunDirectory, view: RunView, port: int)
   if interrupted.is_set() and status is None:
     raise RunFailed("Interrupted before the run began.", EXIT_INTERRUPTED)
   if death or status is None:
-    raise RunFailed(
-      f"A role's process died without a report ({death or 'the server never came up'}): see the logs in {run.logs}. {go_on}",
-      1,
-    )
+    died = death or "A role's process died without a report (the server never came up)"
+    raise RunFailed(f"{died}: see the logs in {run.logs}. {go_on}", 1)
   return status
 
 
-def _wait_for_all(manager: Any) -> str:
-  """Waits until every process of the program has ended; returns how the first one died, or "" if none did."""
+def _wait_for_all(manager: Any, who_left: Callable[[], str]) -> str:
+  """Waits until every process of the program has ended; returns how the first one ended too early, or "" if none did.
+
+  Args:
+    manager: Launchpad's.
+    who_left: called when a process has ended without an error; the name of the role that left its run, "" if the run has ended.
+  """
   try:
+    manager.wait(return_on_first_completed=True)
+    left = "" if manager.wait_for_stop(0) else who_left()
+    if left:
+      # A role that is sent a signal ends in good order, and Launchpad would wait for the others for good.
+      manager.stop_and_wait()
+      return f"{left} was stopped by a signal while the run went on, and the run with it"
     manager.wait()
     return ""
   except RuntimeError as error:  # Launchpad has asked the others to stop.
     manager.wait(raise_error=False)
-    return str(error).rstrip(".")
+    return f"A role's process died without a report ({str(error).rstrip('.')})"
+
+
+def _who_left(address: str, run: RunDirectory, before: RunStatus | None) -> str:
+  """The role that has ended although the run has not; "" if the run has.
+
+  Args:
+    address: of the server.
+    run: of the server.
+    before: the status that the run directory held when the processes started.
+  """
+  connection = Connection(address)
+  deadline = time.monotonic() + _GOODBYE_SECONDS
+  while True:
+    try:
+      status = read_live_status(connection)
+    except ServerLost:  # It has ended, and left its last status, or it never began.
+      status = read_status(run.path)
+      status = None if status == before else status
+    if status is not None and status.finished:
+      return ""
+    ended = [role.name for role in status.roles if role.ended] if status is not None else []
+    if ended:
+      return ended[0]
+    if time.monotonic() > deadline:  # It ended before it could send a heartbeat.
+      return "A role"
+    time.sleep(_POLL_SECONDS)
 
 
 def _watch(address: str, view: RunView, done: threading.Event) -> None:

@@ -214,6 +214,7 @@ def _learner(status: RunStatus) -> list[Text]:
     _fact(f"{status.gradient_steps:,}", f"gradient steps, {format_rate(status.gradient_steps_per_second)}/s"),
     _metric("policy version", status.policy_version),
     *(_metric(name.replace("_", " "), status.learner[name]) for name in names),
+    *(_metric(f"unusable rows of {writer}", rows) for writer, rows in status.unusable_rows.items()),
   ]
 
 

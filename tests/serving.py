@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import json
 import pathlib
+import socket
 import subprocess
 import sys
 import threading
@@ -20,6 +21,7 @@ import pytest
 from acme import specs
 
 from actors.adder import EventTableAdder, references_needed
+from actors.pacer import Pacer
 from actors.row_writer import RowWriter
 from configs import DdqnConfig, EventSpec, LearnerConfig, ReplayConfig, RunConfig, TableSpec, to_dict
 from configs.algorithms import ALGORITHMS
@@ -155,10 +157,18 @@ def server_process(folder: pathlib.Path) -> Iterator[ServerProcess]:
       kill()
 
 
-def write_version_2(connection: Connection, config: RunConfig, run_id: str) -> None:
-  """Puts the manifest into the run table that a server of layout version 2 would have written."""
+def free_port() -> int:
+  """A port that nothing listened on a moment ago."""
+  with socket.create_server(("", 0)) as taken:
+    port: int = taken.getsockname()[1]
+  return port
+
+
+def checkpoint_version_2(connection: Connection, config: RunConfig, run_id: str) -> None:
+  """Writes the checkpoint of an inline run that a server of layout version 2 would have written."""
   manifest = {"run_id": run_id, "config": to_dict(config), "codec": to_dict(CODEC), "inline": True, "layout_version": 2}
   connection.writer().write(layout.RUN, [encode_text(json.dumps({**manifest, "versions": {}}))])
+  connection.client.checkpoint()
 
 
 @contextlib.contextmanager
@@ -194,10 +204,24 @@ def fill(connection: Connection, codec: RowCodec, table: str, rows: Iterable[Map
     writer.flush()
 
 
+def report_steps(server: ReplayServer, transitions: int) -> None:
+  """Tells the server of transitions, as a worker that has written them does; waits until it has taken the report."""
+  steps_per_item = layout.pace_shape(server.manifest.config, server.manifest.inline).steps_per_item
+  with contextlib.closing(RowWriter(server.connection, 1, threading.Event())) as writer:
+    Pacer(writer, steps_per_item).report(transitions)
+    writer.flush()
+
+
 def size_of(connection: Connection, table: str) -> int:
   """Items in a table."""
   size: int = connection.info()[table].current_size
   return size
+
+
+def inserted_into(connection: Connection, table: str) -> int:
+  """How many items were inserted into a table so far."""
+  count: int = connection.info()[table].rate_limiter_info.insert_stats.completed
+  return count
 
 
 def sampled_from(connection: Connection, table: str) -> int:

@@ -30,8 +30,6 @@ EVENTS: Mapping[str, Mapping[float, float]] = {
 def get_config(world: str, rewards: Mapping[float, float] | None = None) -> RunConfig:
   """A world with SAC, one gradient step per environment step.
 
-  A distributed run takes fewer gradient steps until all event tables take part (docs/design.md, "Samples per insert").
-
   Args:
     world: one of `EVENTS`.
     rewards: reward thresholds and their shares, in place of the world's own.

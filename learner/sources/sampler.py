@@ -9,9 +9,12 @@ import numpy.typing as npt
 
 from configs import RunConfig, ServerLost, Stopped
 from learner.sources.block import Block
+from learner.sources.pace import BlockPermits
 from learner.sources.quotas import QuotaSchedule, tables_of_rows
 from learner.sources.streams import STREAM_TIMEOUT_MS, FreshTable, Samples, StreamedTable, TableReader
 from replay_server.contract.connection import Connection
+from replay_server.contract.layout import pace_shape
+from replay_server.contract.manifest import Manifest
 
 CLOSE_TIMEOUT_SECONDS = 2 * STREAM_TIMEOUT_MS / 1000
 _POLL_SECONDS = 0.2
@@ -21,17 +24,17 @@ _SLOW_DRAW_SECONDS = 1.0
 class StratifiedSampler:
   """Draws blocks of batches in which each ready table has a fixed share; for one thread at a time."""
 
-  def __init__(self, connection: Connection, config: RunConfig, width: int, prefetch: bool, stop: threading.Event):
+  def __init__(self, connection: Connection, manifest: Manifest, prefetch: bool, stop: threading.Event):
     """Draws nothing yet.
 
     Args:
       connection: to the server.
-      config: of the run.
-      width: of its rows.
+      manifest: of the run.
       prefetch: whether blocks are drawn while the learner learns from others; if not, every block is drawn from the tables
         as they are when it is asked for.
       stop: ends a wait.
     """
+    config, width = manifest.config, manifest.codec.width
     specs = config.replay.all_tables
     self._connection = connection
     self._stop = stop
@@ -43,6 +46,7 @@ class StratifiedSampler:
       np.array([spec.probability for spec in specs]), config.learner.batch_size, config.replay.at_least_one
     )
     self._batches = config.learner.updates_per_block
+    self._permits = BlockPermits(connection, pace_shape(config, manifest.inline))
     self._tables = _make_readers(connection, config, width, prefetch)
     self._drawing: tuple[str, float] | None = None
     self._waiting_for = ""
@@ -58,8 +62,8 @@ class StratifiedSampler:
     """What the sampler is waiting for, in words for people; empty where it is not waiting."""
     drawing = self._drawing
     if drawing is not None and time.monotonic() - drawing[1] > _SLOW_DRAW_SECONDS:
-      return f"waiting for workers: table {drawing[0]} gives no more samples until it gets more transitions"
-    return self._waiting_for
+      return f"waiting for table {drawing[0]} to give samples"
+    return self._waiting_for or self._permits.describe_wait()
 
   @property
   def most_drawn(self) -> npt.NDArray[np.int64]:
@@ -67,11 +71,14 @@ class StratifiedSampler:
     return np.array([table.most_drawn for table in self._tables], np.int64) - self._discarded
 
   def draw_block(self) -> Block:
-    """Draws the next K batches; waits until the tables hold enough.
+    """Draws the next K batches; waits until the tables hold enough and the block is due.
 
     Raises:
       Stopped: stopped while waiting.
     """
+    self._wait_until_ready()
+    if not self._permits.take():
+      raise Stopped("Stopped while waiting for environment steps.")
     while True:
       drawn = np.zeros(len(self._tables), np.int64)
       try:
@@ -83,6 +90,7 @@ class StratifiedSampler:
   def close(self) -> None:
     """Interrupts a draw that is under way in any thread."""
     self._closed.set()
+    self._permits.close()
     for table in self._tables:
       table.close()
 

@@ -13,6 +13,7 @@ from learner.sources.block import Block
 from learner.sources.priorities import TablePriorities
 from learner.sources.sampler import CLOSE_TIMEOUT_SECONDS, StratifiedSampler
 from learner.sources.source import State, Weighting
+from learner.sources.usable_rows import UsableRows
 from learner.weights.corrections import BiasCorrection
 from learner.weights.importance import ImportanceWeights
 from replay_server.contract.connection import Connection
@@ -26,6 +27,7 @@ class ServerSource:
     self,
     sampler: StratifiedSampler,
     drawing: BackgroundDrawing,
+    usable_rows: UsableRows,
     weightings: Mapping[str, Weighting],
     priorities: TablePriorities,
   ):
@@ -34,11 +36,13 @@ class ServerSource:
     Args:
       sampler: draws the blocks.
       drawing: the thread in which it draws.
+      usable_rows: replaces rows that cannot be learned from.
       weightings: the factors of the rows' weights, by the names under which a checkpoint keeps their states.
       priorities: receives the TD errors.
     """
     self._sampler = sampler
     self._drawing = drawing
+    self._usable_rows = usable_rows
     self._weightings = weightings
     self._priorities = priorities
     self._handed_out = np.zeros(len(sampler.table_names), np.int64)
@@ -49,15 +53,19 @@ class ServerSource:
     return self._sampler.table_names
 
   def next_block(self) -> Block:
-    """The next K batches; waits until the tables hold enough.
+    """The next K batches, of rows that can be learned from; waits until the tables hold enough.
 
     Raises:
       Stopped: stopped while waiting.
       ServerLost: the server does not answer.
+      UserError: too many of the rows drawn lately cannot be learned from.
     """
-    block = self._drawing.next_block()
-    self._handed_out += block.quotas.sum(axis=0)
-    return block
+    while True:
+      drawn = self._drawing.next_block()
+      self._handed_out += drawn.quotas.sum(axis=0)
+      block = self._usable_rows.replace(drawn)
+      if block is not None:
+        return block
 
   def weights(self, block: Block, updates: int) -> npt.NDArray[np.float32]:
     """The product of all factors, float32 [K, batch]; 1 where there are none."""
@@ -92,8 +100,8 @@ class ServerSource:
     return dict(zip(self.table_names, ahead.tolist(), strict=True))
 
   def metrics(self) -> Mapping[str, float]:
-    """Rows drawn ahead, and priorities refused where any table is prioritised."""
-    metrics = {"drawn_ahead": float(sum(self.drawn_ahead().values()))}
+    """Rows drawn ahead, unusable rows if any were drawn, and priorities refused where any table is prioritised."""
+    metrics = {"drawn_ahead": float(sum(self.drawn_ahead().values())), **self._usable_rows.metrics()}
     if self._priorities.in_use:
       metrics["refused_priorities"] = float(self._priorities.refused)
     return metrics
@@ -140,13 +148,14 @@ def make_server_source(connection: Connection, manifest: Manifest, stop: threadi
     manifest: of the run.
     stop: ends a wait for transitions.
   """
-  config, codec = manifest.config, manifest.codec
+  config = manifest.config
   # An inline run fixes the order of steps and updates, so a block is drawn only when it is due.
   prefetch = config.learner.prefetch and not manifest.inline
-  sampler = StratifiedSampler(connection, config, codec.width, prefetch, stop)
+  sampler = StratifiedSampler(connection, manifest, prefetch, stop)
   return ServerSource(
     sampler,
     BackgroundDrawing(sampler.draw_block, stop, prefetch),
+    UsableRows(connection, manifest),
     _make_weightings(connection, manifest),
     TablePriorities(connection, config),
   )

@@ -14,7 +14,7 @@ from configs.specs import Selector
 from replay_server.contract.codec import RowCodec
 
 # Raised whenever a row's fields or a table's meaning change, so that old and new processes refuse each other.
-LAYOUT_VERSION = 3
+LAYOUT_VERSION = 4
 
 # Larger priorities make the server's sum tree slow: 310 ms for a batch of updates at 1e12.
 MAX_PRIORITY = 1e9
@@ -24,6 +24,7 @@ RUN = "run"
 EPISODES = "episodes"
 HEARTBEATS = "heartbeats"
 HISTORIES = "histories"
+PACE = "pace"
 STATUS = "status"
 
 # The policy table's columns, name -> (dtype, shape), sorted by name, as Reverb sorts them.
@@ -33,6 +34,9 @@ POLICY_COLUMNS: Mapping[str, tuple[str, tuple[int | None, ...]]] = {
   "version": ("int64", ()),
   "weights": ("float32", (None,)),
 }
+
+# A row's episode is (its writer's id << EPISODE_BITS) + (number of the writer's episode).
+EPISODE_BITS = 32
 
 # Words of an item of the table of histories, int64: index of the table, episode, first step, last step.
 HISTORY_WORDS = 4
@@ -48,8 +52,6 @@ class TableShape:
     priority_exponent: of a prioritised table; None for any other.
     capacity: in transitions.
     min_size: transitions that it must hold before the server lets it be sampled.
-    samples_per_insert: ratio that the server enforces; None if it enforces none.
-    error_buffer: samples by which the ratio may be off; None if none is enforced.
   """
 
   name: str
@@ -57,23 +59,76 @@ class TableShape:
   priority_exponent: float | None
   capacity: int
   min_size: int
-  samples_per_insert: float | None = None
-  error_buffer: float | None = None
 
 
-# For messages: field of `TableShape` -> its name in words, and the config keys that it follows from.
+# How many transitions one item of the table `pace` stands for, at most: with more items a worker would spend more time on them,
+# with fewer it would be held back later.
+_MOST_PACE_STEPS = 32
+_LEAST_PACE_ITEMS = 32  # In the tolerance, unless that is less than as many steps.
+
+
+@dataclasses.dataclass(frozen=True)
+class PaceShape:
+  """How the server ties collecting to learning; Reverb keeps it in its checkpoints.
+
+  A worker writes an item to the table `pace` for every `steps_per_item` transitions, and the learner takes a sample from it for
+  every block. So the ratio does not depend on which tables the rows of a batch come from.
+
+  Attributes:
+    environment_steps_per_update: ratio that the server enforces; None if it enforces none, and then the others are 0.
+    updates_per_block: updates for each sample.
+    tolerance_steps: environment steps by which either side may be ahead.
+    warm_up_steps: environment steps before the first update, which do not count.
+    name: of the table.
+  """
+
+  environment_steps_per_update: float | None = None
+  updates_per_block: int = 0
+  tolerance_steps: float = 0.0
+  warm_up_steps: int = 0
+  name: str = PACE
+
+  @property
+  def steps_per_item(self) -> int:
+    """Transitions for each item; 0 if no ratio is enforced, and then workers write none."""
+    if self.environment_steps_per_update is None:
+      return 0
+    return max(1, min(_MOST_PACE_STEPS, int(self.tolerance_steps) // _LEAST_PACE_ITEMS))
+
+  @property
+  def min_size(self) -> int:
+    """Items that the table must hold before it is sampled, and at most holds: those of the warm-up."""
+    return max(1, self.warm_up_steps // self.steps_per_item) if self.steps_per_item else 1
+
+  @property
+  def samples_per_insert(self) -> float | None:
+    """Blocks for each item; None if no ratio is enforced."""
+    return self._blocks(self.steps_per_item)
+
+  @property
+  def error_buffer(self) -> float | None:
+    """Blocks by which the ratio may be off; None if no ratio is enforced."""
+    return self._blocks(self.tolerance_steps)
+
+  def _blocks(self, steps: float) -> float | None:
+    ratio = self.environment_steps_per_update
+    return None if ratio is None else steps / (ratio * self.updates_per_block)
+
+
+# For messages: field of a shape -> its name in words, and the config keys that it follows from.
 _FIELD_NAMES = {
   "selector": ("the selector", "its selector"),
   "priority_exponent": ("the priority exponent", "replay.priority.exponent"),
   "capacity": ("the capacity", "its capacity, replay.capacity, its probability"),
   "min_size": ("the min_size", "its min_size"),
-  "samples_per_insert": (
-    "samples per insert",
-    "replay.environment_steps_per_update, learner.batch_size, replay.at_least_one, the tables' probabilities, --inline",
+  "environment_steps_per_update": (
+    "environment steps per update",
+    "replay.environment_steps_per_update, --inline",
   ),
-  "error_buffer": (
-    "an error buffer of",
-    "replay.insert_tolerance_steps, learner.updates_per_block, learner.batch_size, samples per insert",
+  "updates_per_block": ("updates per block", "learner.updates_per_block"),
+  "tolerance_steps": (
+    "a tolerance in steps of",
+    "replay.insert_tolerance_steps, learner.updates_per_block, replay.environment_steps_per_update",
   ),
 }
 
@@ -119,21 +174,34 @@ def run_codec(config: RunConfig, spec: specs.EnvironmentSpec) -> RowCodec:
   return make_row_codec(spec, config.learner.algorithm.row_fields(spec.actions.shape))
 
 
-def table_shapes(config: RunConfig, limit_samples: bool) -> list[TableShape]:
-  """The tables of transitions, in layout order.
+def table_shapes(config: RunConfig) -> list[TableShape]:
+  """The tables of transitions, in layout order; none of them ever makes a writer wait."""
+  replay = config.replay
+  events = [_shape(replay, table, min_size=1) for table in replay.tables]
+  return [_shape(replay, replay.default, replay.default.min_size), *events]
+
+
+def pace_shape(config: RunConfig, inline: bool) -> PaceShape:
+  """How the server ties collecting to learning.
 
   Args:
     config: of the run.
-    limit_samples: whether the server ties sampling to inserting, by `replay.environment_steps_per_update`; an inline run does
-      that itself.
+    inline: whether the run is inline, and counts for itself.
   """
-  replay = config.replay
-  # One blocked table stalls all of a writer's tables, so only the default table may ever make a writer wait.
-  events = [_shape(replay, table, min_size=1) for table in replay.tables]
-  return [_default_shape(config, limit_samples), *events]
+  ratio, block = config.replay.environment_steps_per_update, config.learner.updates_per_block
+  if ratio is None or inline:
+    return PaceShape()
+  # The learner takes whole blocks and draws one ahead, so a tighter limit would stop both sides.
+  tolerance = max(float(config.replay.insert_tolerance_steps), 3.0 * block * ratio)
+  return PaceShape(ratio, block, tolerance, config.replay.default.min_size)
 
 
-def first_difference(old: Sequence[TableShape], new: Sequence[TableShape]) -> str:
+def all_shapes(config: RunConfig, inline: bool) -> list[TableShape | PaceShape]:
+  """What a checkpoint's tables and a config's must have in common; the arguments are those of `pace_shape`."""
+  return [*table_shapes(config), pace_shape(config, inline)]
+
+
+def first_difference(old: Sequence[TableShape | PaceShape], new: Sequence[TableShape | PaceShape]) -> str:
   """The first difference between a checkpoint's tables and a config's, as part of a sentence; empty if there is none.
 
   Args:
@@ -142,7 +210,9 @@ def first_difference(old: Sequence[TableShape], new: Sequence[TableShape]) -> st
   """
   asked = {shape.name: shape for shape in new}
   for shape in old:
-    for name, (called, keys) in _FIELD_NAMES.items():
+    compared = [field.name for field in dataclasses.fields(shape) if field.name in _FIELD_NAMES]
+    for name in compared:
+      called, keys = _FIELD_NAMES[name]
       has, wants = getattr(shape, name), getattr(asked.get(shape.name, shape), name)
       if has != wants:
         return f"table {shape.name!r} has {_describe(called, has)} and this config asks for {_format(wants)} ({keys})"
@@ -186,29 +256,6 @@ def batch_shares(
   return row
 
 
-def samples_per_insert(config: RunConfig) -> float | None:
-  """Samples of the default table per transition inserted into it, once every table is ready; None for no limit."""
-  steps = config.replay.environment_steps_per_update
-  if steps is None:
-    return None
-  probabilities = np.array([table.probability for table in config.replay.all_tables])
-  shares = batch_shares(probabilities, config.learner.batch_size, config.replay.at_least_one)
-  return float(shares[0]) * config.learner.batch_size / steps
-
-
 def _shape(replay: ReplayConfig, table: TableSpec, min_size: int) -> TableShape:
   exponent = replay.priority.exponent if table.selector == "prioritized" else None
   return TableShape(table.name, table.selector, exponent, replay.capacity_of(table), min_size)
-
-
-def _default_shape(config: RunConfig, limit_samples: bool) -> TableShape:
-  replay = config.replay
-  shape = _shape(replay, replay.default, replay.default.min_size)
-  ratio = samples_per_insert(config) if limit_samples else None
-  if ratio is None:
-    return shape
-  # While no event table is ready, whole blocks come from this table, and one more is drawn ahead.
-  blocks = 3 * config.learner.updates_per_block * config.learner.batch_size
-  return dataclasses.replace(
-    shape, samples_per_insert=ratio, error_buffer=float(max(replay.insert_tolerance_steps * ratio, blocks))
-  )

@@ -40,6 +40,7 @@ class Manifest:
     inline: whether one process does everything; nobody can join then.
     layout_version: of the tables and rows; see docs/contract.md.
     versions: library -> version on the server's machine.
+    settled: whether a running server stands by it. A checkpoint holds one that is not, for the server that resumes from it.
   """
 
   run_id: str
@@ -49,6 +50,7 @@ class Manifest:
   inline: bool = False
   layout_version: int = layout.LAYOUT_VERSION
   versions: dict[str, str] = dataclasses.field(default_factory=library_versions)
+  settled: bool = True
 
   @classmethod
   def of(cls, run_id: str, config: RunConfig, spec: specs.EnvironmentSpec, inline: bool = False) -> "Manifest":

@@ -10,6 +10,11 @@ import numpy.typing as npt
 
 from configs import from_dict, to_dict
 
+# A worker's heartbeats have a metric of this prefix for the id of each of its writers, which episode ids begin with.
+WRITER_PREFIX = "writer_"
+# The learner's metric of rows drawn that it could not use; "<this>/<id>" is the part of one writer.
+UNUSABLE_ROWS = "unusable_rows"
+
 Text: TypeAlias = npt.NDArray[np.object_]
 
 
@@ -24,7 +29,8 @@ class Heartbeat:
     pid: its process id there.
     state: what it does or waits for, in words.
     ended: whether this is its last heartbeat.
-    metrics: name -> finite value; the learner's have gradient_steps and policy_version.
+    metrics: name -> finite value; the learner's have gradient_steps and policy_version, a worker's
+      the ids of its writers.
   """
 
   name: str

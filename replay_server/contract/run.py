@@ -16,7 +16,20 @@ def write_manifest(connection: Connection, manifest: Manifest) -> None:
 
 
 def read_manifest(connection: Connection) -> Manifest | None:
-  """The manifest in the run table; None if a server that has just started has not written it yet.
+  """The manifest of a server's run, for whoever joins; None until the server has settled it.
+
+  A server that resumes a run answers before it has replaced the manifest of its checkpoint, and a join may be that fast. It also
+  takes back its manifest for as long as it writes a checkpoint.
+
+  Raises:
+    As `read_stored_manifest`.
+  """
+  manifest = read_stored_manifest(connection)
+  return manifest if manifest is not None and manifest.settled else None
+
+
+def read_stored_manifest(connection: Connection) -> Manifest | None:
+  """The manifest in the run table, settled or not, for the server itself; None if there is none.
 
   Raises:
     ServerLost: the server does not answer.

@@ -111,6 +111,7 @@ class RunStatus:
     tables: of transitions, in layout order.
     roles: processes that sent heartbeats; one that has ended leaves the list soon after.
     learner: the learner's latest metrics, such as "loss".
+    unusable_rows: process, or "writer <id>" if no heartbeat named it -> how many of its rows were drawn and could not be used.
   """
 
   run_id: str
@@ -132,6 +133,7 @@ class RunStatus:
   tables: tuple[TableStatus, ...]
   roles: tuple[RoleStatus, ...]
   learner: Mapping[str, float]
+  unusable_rows: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
   @property
   def finished(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from configs import RunConfig
-from replay_server.contract.messages import EpisodeSummary, EvaluationSummary, Heartbeat
+from replay_server.contract.messages import UNUSABLE_ROWS, WRITER_PREFIX, EpisodeSummary, EvaluationSummary, Heartbeat
 from replay_server.contract.run import environment_steps
 from replay_server.contract.status import Evaluation, Phase, RoleStatus, RunStatus, TableStatus
 
@@ -15,6 +15,7 @@ from replay_server.contract.status import Evaluation, Phase, RoleStatus, RunStat
 DEAD_AFTER_SECONDS = 8.0
 # A dead role stays on the list for this long.
 FORGET_AFTER_SECONDS = 120.0
+_UNUSABLE_PREFIX = f"{UNUSABLE_ROWS}/"
 _RATE_WINDOW_SECONDS = 5.0
 _RECENT_EPISODES = 100
 _MOST_EVALUATIONS = 500
@@ -52,6 +53,7 @@ class Monitor:
     if resumed:
       counters = {"gradient_steps": resumed.gradient_steps, "policy_version": resumed.policy_version}
       self._learner = {**resumed.learner, **counters}
+    self._writers: dict[int, str] = {}
     self._window: collections.deque[tuple[float, dict[str, float]]] = collections.deque()
     self._phase: Phase = "running"
 
@@ -59,6 +61,9 @@ class Monitor:
     """Takes in heartbeats."""
     for beat in beats:
       self._beats[beat.name] = (self._clock(), beat)
+      for name, value in beat.metrics.items():
+        if name.startswith(WRITER_PREFIX):
+          self._writers[int(value)] = beat.name
       if beat.role == "learner" and beat.metrics:
         self._learner = beat.metrics
 
@@ -139,8 +144,21 @@ class Monitor:
       solved_evaluations=self._config.evaluator.streak_to_solve,
       tables=tuple(self._table(tables[name], counts, rates) for name in names),
       roles=tuple(self._roles(now)),
-      learner={key: value for key, value in self._learner.items() if key not in ("gradient_steps", "policy_version")},
+      learner={
+        key: value
+        for key, value in self._learner.items()
+        if key not in ("gradient_steps", "policy_version") and not key.startswith(_UNUSABLE_PREFIX)
+      },
+      unusable_rows=self._unusable_rows(),
     )
+
+  def _unusable_rows(self) -> dict[str, int]:
+    rows: collections.Counter[str] = collections.Counter()
+    for key, value in self._learner.items():
+      if key.startswith(_UNUSABLE_PREFIX):
+        writer = int(key.removeprefix(_UNUSABLE_PREFIX))
+        rows[self._writers.get(writer, f"writer {writer}")] += int(value)
+    return dict(rows)
 
   def _is_solved(self) -> bool:
     return 0 < self._config.evaluator.streak_to_solve <= self._streak

@@ -1,5 +1,6 @@
 """The replay server: a Reverb server with this project's tables, its checkpoints and its manifest."""
 
+import dataclasses
 import datetime as dt
 import errno
 import pathlib
@@ -17,7 +18,7 @@ from configs.files import FileLock
 from replay_server.contract import layout
 from replay_server.contract.connection import Connection
 from replay_server.contract.manifest import Manifest, OtherLayout
-from replay_server.contract.run import read_manifest, write_manifest
+from replay_server.contract.run import read_stored_manifest, write_manifest
 from replay_server.process.tables import make_tables
 
 CHECKPOINT_TIMEOUT_SECONDS = 300.0
@@ -59,7 +60,7 @@ class ReplayServer:
       run_id: of the run.
       checkpoint_dir: for this run's tables and nothing else; made if it does not exist.
       port: to listen on; 0 takes a free one.
-      inline: whether the run is inline; the server then does not limit samples per insert.
+      inline: whether the run is inline; the server then does not tie collecting to learning.
 
     Raises:
       UserError: the port is in use, another process serves this run, or the checkpoint is another run's or does not fit the
@@ -82,7 +83,7 @@ class ReplayServer:
     self._checkpoint_dir = checkpoint_dir
     self.restored = has_checkpoint(checkpoint_dir)
     self.manifest = manifest
-    tables = make_tables(manifest.config, manifest.codec, limit_samples=not manifest.inline)
+    tables = make_tables(manifest.config, manifest.codec, manifest.inline)
     try:
       # Reverb's default checkpointer would make a temporary directory for every server.
       self._server = reverb.Server(tables, port=port or None, checkpointer=DefaultCheckpointer(str(checkpoint_dir)))
@@ -103,15 +104,17 @@ class ReplayServer:
 
   def _settle_manifest(self) -> None:
     try:
-      found = read_manifest(self.connection)
+      found = read_stored_manifest(self.connection)
     except OtherLayout as error:
       raise UserError(
         f"The checkpoint in {self._checkpoint_dir} has layout version {error.version}, and this release of slipstream writes "
         f"{layout.LAYOUT_VERSION}: resume the run with the release that began it, or start a new run. Nothing of it was changed."
       ) from None
-    if found is None:
-      write_manifest(self.connection, self.manifest)
-      return
+    if found is not None:
+      self._check_resumable(found)
+    write_manifest(self.connection, self.manifest)
+
+  def _check_resumable(self, found: Manifest) -> None:
     if found.run_id != self.manifest.run_id:
       raise UserError(
         f"The checkpoint belongs to run {found.run_id}, not to {self.manifest.run_id}: resume that run, or name another "
@@ -119,16 +122,12 @@ class ReplayServer:
       )
     found.check_codec(self.manifest.codec)
     found.check_spec(self.manifest.spec)
-    difference = layout.first_difference(
-      *(layout.table_shapes(each.config, limit_samples=not each.inline) for each in (found, self.manifest))
-    )
+    difference = layout.first_difference(*(layout.all_shapes(run.config, run.inline) for run in (found, self.manifest)))
     if difference:
       raise UserError(
         f"The checkpoint's {difference}: Reverb keeps tables as they were checkpointed, so resume with what the run had, "
         "or start a new run. Nothing of it was changed."
       )
-    if found != self.manifest:  # A resumed run may have a longer budget, for example.
-      write_manifest(self.connection, self.manifest)
 
   def __enter__(self) -> "ReplayServer":
     return self
@@ -139,11 +138,22 @@ class ReplayServer:
   def checkpoint(self) -> float:
     """Writes the tables to the checkpoint directory; returns the seconds it took.
 
+    A server that resumes restores all tables at once and answers from then on. So that no role can read the manifest of a
+    checkpoint in place of the server's own, no checkpoint holds a settled one; roles that join meanwhile wait.
+
     Raises:
       CheckpointFailed: it could not be written.
       ServerLost: it did not finish in time.
     """
     began = time.monotonic()
+    write_manifest(self.connection, dataclasses.replace(self.manifest, settled=False))
+    try:
+      self._write_checkpoint()
+    finally:
+      write_manifest(self.connection, self.manifest)
+    return time.monotonic() - began
+
+  def _write_checkpoint(self) -> None:
     try:
       tidy_checkpoints(self._checkpoint_dir)
       path = self.connection.call(
@@ -160,7 +170,6 @@ class ReplayServer:
         f"The checkpoint {path} was removed as soon as it was written, as the name of another folder sorts after it: move all "
         f"other folders out of {self._checkpoint_dir}."
       )
-    return time.monotonic() - began
 
   def stop(self) -> None:
     """Stops the server; rows that are in no checkpoint are lost."""

@@ -9,7 +9,7 @@ from configs import RunConfig
 from configs.specs import Selector
 from replay_server.contract import layout
 from replay_server.contract.codec import RowCodec
-from replay_server.contract.layout import TableShape
+from replay_server.contract.layout import PaceShape, TableShape
 
 # Messages that may wait for their reader before the oldest is dropped.
 MOST_MESSAGES = 10_000
@@ -25,22 +25,23 @@ _SELECTORS: dict[Selector, Callable[[TableShape], reverb.pybind.ItemSelector]] =
 }
 
 
-def make_tables(config: RunConfig, codec: RowCodec, limit_samples: bool) -> list[reverb.Table]:
+def make_tables(config: RunConfig, codec: RowCodec, inline: bool) -> list[reverb.Table]:
   """All tables of a server.
 
   Args:
     config: of the run.
     codec: of its rows.
-    limit_samples: as in `layout.table_shapes`.
+    inline: whether the run is inline, and counts for itself.
   """
   policy = {name: tf.TensorSpec(shape, dtype) for name, (dtype, shape) in layout.POLICY_COLUMNS.items()}
   return [
-    *(_transition_table(shape, codec) for shape in layout.table_shapes(config, limit_samples)),
+    *(_transition_table(shape, codec) for shape in layout.table_shapes(config)),
     _latest(layout.POLICY, policy),
     _latest(layout.RUN, _TEXT),
     _queue(layout.EPISODES, MOST_MESSAGES, _TEXT),
     _queue(layout.HEARTBEATS, MOST_MESSAGES, _TEXT),
     _queue(layout.HISTORIES, MOST_HISTORIES, tf.TensorSpec([layout.HISTORY_WORDS], tf.int64, "history")),
+    _pace_table(layout.pace_shape(config, inline)),
     _latest(layout.STATUS, _TEXT),
   ]
 
@@ -50,24 +51,29 @@ def row_signature(codec: RowCodec) -> tf.TensorSpec:
   return tf.TensorSpec([codec.width], tf.float32, "row")
 
 
-def _limiter(shape: TableShape) -> reverb.rate_limiters.RateLimiter:
-  if shape.samples_per_insert is None:
-    return reverb.rate_limiters.MinSize(shape.min_size)
-  return reverb.rate_limiters.SampleToInsertRatio(
-    samples_per_insert=shape.samples_per_insert,
-    min_size_to_sample=shape.min_size,
-    error_buffer=shape.error_buffer,
-  )
-
-
 def _transition_table(shape: TableShape, codec: RowCodec) -> reverb.Table:
   return reverb.Table(
     name=shape.name,
     sampler=_SELECTORS[shape.selector](shape),
     remover=reverb.selectors.Fifo(),
     max_size=shape.capacity,
-    rate_limiter=_limiter(shape),
+    rate_limiter=reverb.rate_limiters.MinSize(shape.min_size),
     signature=row_signature(codec),
+  )
+
+
+def _pace_table(shape: PaceShape) -> reverb.Table:
+  """The one table that makes its writers wait: those of workers, who have nothing else to write through them."""
+  limiter = reverb.rate_limiters.MinSize(1)
+  if shape.samples_per_insert is not None:
+    limiter = reverb.rate_limiters.SampleToInsertRatio(shape.samples_per_insert, shape.min_size, shape.error_buffer)
+  return reverb.Table(
+    name=shape.name,
+    sampler=reverb.selectors.Fifo(),
+    remover=reverb.selectors.Fifo(),
+    max_size=shape.min_size,
+    rate_limiter=limiter,
+    signature=tf.TensorSpec([], tf.int64, "steps"),
   )
 
 

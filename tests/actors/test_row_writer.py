@@ -11,7 +11,18 @@ from actors import row_writer
 from actors.row_writer import RowWriter
 from configs import LearnerConfig, ReplayConfig, RunConfig, Stopped, TableSpec, UserError
 from replay_server.contract.connection import Connection
-from tests.serving import CODEC, adding, make_config, run_episode, serving, size_of, take_all, wait_for
+from replay_server.contract.layout import PACE
+from tests.serving import (
+  CODEC,
+  adding,
+  inserted_into,
+  make_config,
+  run_episode,
+  serving,
+  size_of,
+  take_all,
+  wait_for,
+)
 
 CONFIG = make_config({"goal": 4}, [("goal", 3)], capacity=8)
 
@@ -99,10 +110,10 @@ def test_items_are_sent_many_at_a_time_and_none_waits_for_long(
 
 
 def _held_back() -> RunConfig:
-  """A run whose server takes only a few rows until something is sampled."""
+  """A run whose server takes only a few items of the table `pace` until something is sampled."""
   return RunConfig(
     replay=ReplayConfig(
-      default=TableSpec("default", 1.0, 100),
+      default=TableSpec("default", 1.0, 100, min_size=1),
       environment_steps_per_update=1.0,
       insert_tolerance_steps=1,
     ),
@@ -115,15 +126,15 @@ def test_stop_ends_the_wait_for_a_server_that_takes_no_more(tmp_path: pathlib.Pa
   waits: list[bool] = []
   with serving(_held_back(), tmp_path) as server:
     writer = RowWriter(server.connection, 5, stop, waits.append)
-    for t in range(15):
-      writer.create_item("default", writer.append(_row(t)))
+    for _ in range(15):
+      writer.create_item(PACE, writer.append(np.array(1, np.int64)))
     threading.Timer(0.7, stop.set).start()
     began = time.monotonic()
     with pytest.raises(Stopped):
       writer.flush()
     assert 0.6 < time.monotonic() - began < 8
     assert waits == [True, False]
-    assert 0 < size_of(server.connection, "default") < 15
+    assert 0 < inserted_into(server.connection, PACE) < 15
     writer.close()
 
 
@@ -131,19 +142,21 @@ def test_a_wait_ends_when_the_learner_samples_and_nothing_is_lost(tmp_path: path
   waits: list[bool] = []
   with serving(_held_back(), tmp_path) as server:
     writer = RowWriter(server.connection, 5, threading.Event(), waits.append)
-    for t in range(15):
-      writer.create_item("default", writer.append(_row(t)))
+    for _ in range(15):
+      writer.create_item(PACE, writer.append(np.array(1, np.int64)))
 
     def learn() -> None:
       wait_for(lambda: waits)
-      list(server.connection.client.sample("default", 12))
+      sampler = server.connection.open_sampler(PACE, samples=12, in_flight=1)
+      for _ in range(12):
+        sampler.next()
 
     learner = threading.Thread(target=learn)
     learner.start()
     writer.flush()
     learner.join()
     assert waits == [True, False]
-    assert size_of(server.connection, "default") == 15
+    assert inserted_into(server.connection, PACE) == 15
     writer.close()
 
 

@@ -70,6 +70,8 @@ def test_every_environment_of_a_worker_writes_whole_episodes_of_its_own(
       assert not row["truncated"]
     ended += bool(episode[-1]["terminated"] or episode[-1]["truncated"])
   assert len(writers) == 3
+  # Its heartbeats say which writers are its own.
+  assert {value for name, value in worker.metrics().items() if name.startswith("writer_")} == writers
   assert len(summaries) == ended >= 3 * 5
   assert {summary.actor for summary in summaries} == {"actor_0"}
   assert sum(summary.length for summary in summaries) <= len(rows)

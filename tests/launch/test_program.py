@@ -12,6 +12,7 @@ from tests.launch.processes import (
   INTERRUPT,
   KILL,
   START_SECONDS,
+  TERMINATE,
   address_of,
   alive,
   assert_all_gone,
@@ -173,6 +174,35 @@ def test_a_terminal_that_closes_asks_all_roles_to_stop(tmp_path):
   assert_all_gone(own)
   assert any((run_dir / "checkpoints" / "replay").iterdir())
   assert list((run_dir / "checkpoints" / "learner").glob("checkpoint_*"))
+
+
+def test_a_learner_that_is_terminated_ends_the_run_which_kept_its_pace_although_no_event_table_was_ready(tmp_path):
+  pace = ["--config.replay.environment_steps_per_update=4", "--config.replay.insert_tolerance_steps=64"]
+  # They wait for more rows than the run collects, and the default table has half of a batch.
+  waiting = [f"--config.replay.tables.{table}.min_size=4000" for table in ("at_gap", "done")]
+  with cli(tmp_path, "train", "train", *ENDLESS, *pace, *waiting, f"--run_root={tmp_path}") as run:
+    run_dir = run_dir_of(run)
+    status = wait_for(lambda: status_after(run_dir, gradient_steps=400), START_SECONDS, "400 gradient steps")
+    # The tolerance is three blocks of 64 steps. The two counts are up to two seconds apart, at 200 steps a second at most.
+    assert abs(status["environment_steps"] - 200 - 4 * status["gradient_steps"]) < 192 + 64 + 400
+    assert status["learner"]["drawn_ahead"] > 0
+    own = run.children()
+    (learner,) = [role for role in status["roles"] if role["role"] == "learner"]
+    began = time.monotonic()
+    os.kill(learner["pid"], TERMINATE)
+    assert run.wait(90) == 1, run.output()
+    assert time.monotonic() - began < 60
+  assert_all_gone([child.pid for child in own])
+  assert "learner was stopped by a signal while the run went on" in run.output()
+  assert f"slipstream train --resume={run_dir}" in run.output()
+  assert "Traceback" not in run.output()
+  assert any((run_dir / "checkpoints" / "replay").iterdir())
+  assert list((run_dir / "checkpoints" / "learner").glob("checkpoint_*"))
+
+
+def status_after(run_dir: pathlib.Path, gradient_steps: int) -> dict | None:
+  status = status_of(run_dir)
+  return status if status["gradient_steps"] > gradient_steps else None
 
 
 def attached_actors(run_dir):

@@ -104,6 +104,12 @@ def test_every_line_of_the_panel_ends_at_its_right_border(status: RunStatus, wid
   assert all(line[0] == line[-1] == "│" for line in lines[1:-1])
 
 
+def test_the_panel_says_whose_rows_cannot_be_learned_from() -> None:
+  text = " ".join(" ".join(_lines(_status(unusable_rows={"actor_3": 41}), 100)).split())
+  assert "unusable rows of actor_3 41" in text
+  assert "unusable" not in " ".join(_lines(_status(), 100))
+
+
 def test_the_panel_fits_a_terminal_of_24_lines() -> None:
   assert len(_lines(_status())) <= 24
 

@@ -18,7 +18,7 @@ from replay_server.process.server import ReplayServer
 from slipstream.commands import COMMANDS
 from slipstream.commands.command import split_overrides
 from slipstream.main import run
-from tests.serving import wait_for, write_version_2
+from tests.serving import checkpoint_version_2, wait_for
 
 
 @pytest.fixture
@@ -168,11 +168,10 @@ def test_a_run_of_layout_version_2_is_refused_and_left_alone(capsys, checkpointe
   config = load_config("three_rooms")
   checkpoint = checkpointed_run.replay_checkpoint
   with ReplayServer(config, environment_spec(config), checkpointed_run.run_id, checkpoint, inline=True) as server:
-    write_version_2(server.connection, config, checkpointed_run.run_id)
-    server.checkpoint()
+    checkpoint_version_2(server.connection, config, checkpointed_run.run_id)
   files = {path: path.read_bytes() for path in checkpoint.rglob("*") if path.is_file()}
   assert run(["train", f"--resume={checkpointed_run.path}", "--inline", "--quiet"]) == 2
-  assert "has layout version 2, and this release of slipstream writes 3: resume the run with" in capsys.readouterr().err
+  assert "has layout version 2, and this release of slipstream writes 4: resume the run with" in capsys.readouterr().err
   assert {path: path.read_bytes() for path in checkpoint.rglob("*") if path.is_file()} == files
   assert sorted(path.name for path in checkpointed_run.checkpoints.iterdir()) == ["replay", "replay.lock"]
 

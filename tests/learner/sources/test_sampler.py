@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from configs import Stopped, TableSpec
 from learner.sources.block import Block
 from learner.sources.server import ServerSource, make_server_source
 from replay_server.contract.connection import Connection
-from tests.serving import wait_for
+from tests.serving import report_steps, wait_for
 
 # One batch at a time, drawn when asked for; blocks drawn when asked for; blocks drawn ahead.
 FRESH = {"updates_per_block": 1, "prefetch": False}
@@ -269,35 +268,6 @@ def test_no_more_is_drawn_ahead_than_reported(make_config, serve, sample) -> Non
   assert seen_ahead > 0
 
 
-@pytest.mark.parametrize("mode", [FRESH, BLOCKS], ids=["fresh", "blocks"])
-def test_the_samples_per_insert_hold_it_back_until_rows_arrive(make_config, serve, sample, mode) -> None:
-  # Each inserted row allows one batch of four samples; the tolerance allows a few blocks more.
-  filled = serve(
-    make_config(
-      [TableSpec("default", 1.0, min_size=5)],
-      {"environment_steps_per_update": 1, "insert_tolerance_steps": 1},
-      batch_size=4,
-      **mode,
-    )
-  )
-  filled.fill("default", range(5))
-  sampler = sample(filled)
-  blocks = 0
-  while blocks < 20:
-    waiting = _in_background(sampler.next_block)
-    try:
-      waiting.result(1.5)
-    except FutureTimeoutError:
-      break
-    blocks += 1
-  assert 1 <= blocks <= 10
-  reason = "waiting for workers: table default gives no more samples until it gets more transitions"
-  assert _wait_for_wait(sampler) == reason
-  filled.fill("default", range(5, 5 + 2 * mode["updates_per_block"]))
-  _check_origin(filled, waiting.result(20))
-  assert sampler.describe_wait() == ""
-
-
 @MODES
 def test_closing_leaves_no_thread_behind_whether_it_draws_waits_or_was_never_used(
   make_config, serve, sample, mode
@@ -320,6 +290,7 @@ def test_closing_leaves_no_thread_behind_whether_it_draws_waits_or_was_never_use
   with pytest.raises(Stopped):
     first.result(5)
   filled.fill("default", range(5))
+  report_steps(filled.server, 5)
   idle = sample(filled)
   idle.next_block()
   idle.close()

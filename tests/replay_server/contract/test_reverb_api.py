@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from configs import override
+from replay_server.contract.layout import PACE
 from tests.serving import CODEC, adding, make_config, run_episode, serving
 
 
@@ -38,11 +39,13 @@ def test_a_flush_tells_items_that_the_server_refused_from_those_that_it_has_not_
   tmp_path: pathlib.Path,
 ) -> None:
   limited = override(make_config(), {"replay.environment_steps_per_update": "1", "replay.insert_tolerance_steps": "1"})
-  row = np.zeros(CODEC.width, np.float32)
-  with serving(override(limited, {"learner.batch_size": "1", "learner.updates_per_block": "1"}), tmp_path) as server:
+  steps, row = np.array(1, np.int64), np.zeros(CODEC.width, np.float32)
+  with serving(
+    override(limited, {"replay.default.min_size": "1", "learner.updates_per_block": "1"}), tmp_path
+  ) as server:
     writer = server.connection.open_writer(max_references=2)
     for _ in range(15):  # More than the server takes until somebody samples.
-      writer.create_item("default", writer.append([row]))
+      writer.create_item(PACE, writer.append([steps]))
     with pytest.raises(TimeoutError):
       writer.flush(0, timeout_ms=300)
     writer.close()

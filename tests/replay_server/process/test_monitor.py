@@ -182,6 +182,19 @@ def test_an_evaluation_has_the_mean_of_the_training_episodes_since_the_one_befor
   assert [evaluation.train_length for evaluation in evaluations] == [80, 20, None]
 
 
+def test_unusable_rows_are_counted_by_the_process_whose_heartbeats_name_the_writer(clock: _Clock) -> None:
+  monitor = Monitor(_config(), "run", clock=clock)
+  monitor.hear([_beat("actor_3", writer_0=11.0, writer_1=12.0), _beat("actor_4", writer_0=13.0)])
+  counts = {"unusable_rows/11": 2.0, "unusable_rows/12": 3.0, "unusable_rows/99": 1.0}
+  monitor.hear(
+    [dataclasses.replace(_beat("learner", "learner"), metrics={"loss": 0.5, "unusable_rows": 6.0, **counts})]
+  )
+  status = monitor.status(_tables())
+  assert status.unusable_rows == {"actor_3": 5, "writer 99": 1}
+  assert status.learner == {"loss": 0.5, "unusable_rows": 6.0}
+  assert parse_status(status_json(status)) == status
+
+
 def test_a_status_lists_the_tables_in_layout_order(clock: _Clock) -> None:
   status = Monitor(_config(), "id", clock=clock).status(_tables(250))
   assert [(table.name, table.size, table.capacity, table.inserted) for table in status.tables] == [

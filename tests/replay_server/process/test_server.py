@@ -6,11 +6,15 @@ import pathlib
 import re
 import shutil
 import socket
+import subprocess
+import sys
 import threading
 
 import numpy as np
 import pytest
+import reverb
 from acme import specs
+from reverb.platform.checkpointers_lib import DefaultCheckpointer
 
 from actors.row_writer import RowWriter
 from configs import RunConfig, UserError, override
@@ -20,14 +24,16 @@ from replay_server.contract import layout
 from replay_server.contract.connection import Connection
 from replay_server.contract.manifest import Manifest
 from replay_server.contract.policy import PolicyPublisher, PolicySnapshot, PolicySource
-from replay_server.contract.run import read_manifest, write_manifest
+from replay_server.contract.run import read_manifest, read_stored_manifest, write_manifest
 from replay_server.process import tables
 from replay_server.process.server import CheckpointFailed, ReplayServer, check_port, has_checkpoint, tidy_checkpoints
 from tests.serving import (
   CODEC,
   SPEC,
   adding,
+  checkpoint_version_2,
   drain,
+  free_port,
   make_config,
   make_spec,
   run_episode,
@@ -35,9 +41,9 @@ from tests.serving import (
   serving,
   size_of,
   wait_for,
-  write_version_2,
 )
 
+ROOT = pathlib.Path(__file__).parents[3]
 CONFIG = make_config({"goal": 20}, [("goal", 5)], capacity=30)
 
 
@@ -144,6 +150,54 @@ def test_a_resumed_run_may_have_another_budget_which_its_manifest_has(checkpoint
   assert manifest.config.environment_steps == 123
 
 
+def test_a_role_that_reads_at_once_never_gets_the_config_of_the_checkpoint(tmp_path: pathlib.Path) -> None:
+  rates = [0.001 * (start + 1) for start in range(21)]
+  command = [sys.executable, "-m", "tests.replay_server.process.eager_role"]
+  with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as role:
+    assert role.stdin is not None
+    assert role.stdout is not None
+    try:
+      assert role.stdout.readline() == "ready\n"
+      read = []
+      for rate in rates:
+        port = free_port()
+        print(f"localhost:{port}", file=role.stdin, flush=True)
+        config = override(CONFIG, {"learner.learning_rate": str(rate)})
+        with serving(config, tmp_path, inline=True, port=port) as server:
+          read.append(float(role.stdout.readline()))
+          server.checkpoint()
+          # While it runs, whoever joins after a checkpoint gets the manifest, too.
+          assert read_manifest(server.connection) == server.manifest
+      assert read == rates
+    finally:
+      role.kill()
+
+
+def test_no_checkpoint_holds_a_manifest_for_roles(checkpointed: pathlib.Path) -> None:
+  # Reverb alone, as it answers before a server of this project has looked at what was restored.
+  restored = DefaultCheckpointer(str(checkpointed / "checkpoint"))
+  server = reverb.Server(tables.make_tables(CONFIG, CODEC, inline=True), checkpointer=restored)
+  try:
+    connection = Connection(f"localhost:{server.port}")
+    assert size_of(connection, layout.RUN) == 1
+    assert read_manifest(connection) is None
+    assert read_stored_manifest(connection) == dataclasses.replace(
+      Manifest.of("run", CONFIG, SPEC, inline=True), settled=False
+    )
+  finally:
+    server.stop()
+
+
+def test_a_checkpoint_that_fails_leaves_the_manifest_to_roles(checkpointed: pathlib.Path) -> None:
+  folder = checkpointed / "checkpoint"
+  with serving(CONFIG, checkpointed, inline=True) as server:
+    shutil.rmtree(folder)
+    folder.write_text("")
+    with pytest.raises(CheckpointFailed):
+      server.checkpoint()
+    assert read_manifest(server.connection) == server.manifest
+
+
 def test_after_the_clock_went_back_a_new_checkpoint_takes_the_place_of_the_old_one(checkpointed: pathlib.Path) -> None:
   folder = checkpointed / "checkpoint"
   (old,) = folder.iterdir()
@@ -217,21 +271,14 @@ TIED = dataclasses.replace(CONFIG, replay=dataclasses.replace(CONFIG.replay, env
   [
     (
       {"replay.environment_steps_per_update": "4"},
-      "'default' has samples per insert 2 .* asks for 4 .*steps_per_update",
+      "'pace' has environment steps per update 8 .* asks for 4 .*steps_per_update",
     ),
-    (
-      {"learner.batch_size": "64"},
-      "'default' has samples per insert 2 and this config asks for 4 .*learner.batch_size",
-    ),
-    ({"replay.insert_tolerance_steps": "9000"}, "'default' has an error buffer of 4000 .* asks for 18000 "),
+    ({"learner.updates_per_block": "16"}, "'pace' has updates per block 32 .* asks for 16 .*learner.updates_per_block"),
+    ({"replay.insert_tolerance_steps": "9000"}, "'pace' has a tolerance in steps of 2000 .* asks for 9000 "),
     ({"replay.tables.goal.capacity": "21"}, "'goal' has the capacity 20 and this config asks for 21 "),
     ({"replay.default.min_size": "5"}, "'default' has the min_size 1 and this config asks for 5 "),
     ({"replay.default.selector": "uniform"}, "'default' has the selector fifo and this config asks for uniform "),
     ({"replay.tables.goal.selector": "prioritized"}, "'goal' has the selector fifo .* asks for prioritized "),
-    (
-      {"replay.default.probability": "0.25", "replay.tables.goal.probability": "0.75"},
-      "'default' has samples per insert 2 and this config asks for 1 ",
-    ),
   ],
 )
 def test_tables_that_differ_from_those_of_the_checkpoint_are_refused(
@@ -258,8 +305,8 @@ def test_a_run_whose_server_ties_sampling_to_inserting_cannot_be_resumed_inline_
   tmp_path: pathlib.Path,
 ) -> None:
   for inline, sentence in (
-    (True, "has no samples per insert and this config asks for 2 "),
-    (False, "insert 2 .* none "),
+    (True, "has no environment steps per update and this config asks for 8 "),
+    (False, "per update 8 .* none "),
   ):
     folder = tmp_path / str(inline)
     with serving(TIED, folder, inline=inline) as server:
@@ -275,7 +322,7 @@ def test_fields_that_shape_no_table_may_be_overridden_and_an_unlimited_run_may_b
     server.checkpoint()
   changes = {
     "learner.learning_rate": "0.5",
-    "learner.batch_size": "64",  # Nothing is tied to it here.
+    "learner.updates_per_block": "16",  # Nothing is tied to it here.
     "replay.tables.goal.min_size": "7",  # Only the learner waits for it.
     "replay.priority.exponent": "0.1",  # No table is prioritised.
     "replay.checkpoint_period_seconds": "5",
@@ -342,16 +389,15 @@ def test_a_server_without_a_manifest_reads_as_none(tmp_path: pathlib.Path) -> No
 
 def test_a_server_of_another_layout_version_is_refused() -> None:
   old = dataclasses.replace(Manifest.of("run", CONFIG, SPEC), layout_version=2)
-  with pytest.raises(UserError, match="layout version 2 and this installation writes 3: use the same release"):
+  with pytest.raises(UserError, match="layout version 2 and this installation writes 4: use the same release"):
     Manifest.from_json(old.to_json())
 
 
 def test_a_checkpoint_of_layout_version_2_is_refused_and_left_alone(checkpointed: pathlib.Path) -> None:
   with serving(CONFIG, checkpointed, inline=True) as server:
-    write_version_2(server.connection, CONFIG, "run")
-    server.checkpoint()
+    checkpoint_version_2(server.connection, CONFIG, "run")
   _refused(
-    checkpointed, "has layout version 2, .* writes 3: resume the run with the release that began it, or start a new"
+    checkpointed, "has layout version 2, .* writes 4: resume the run with the release that began it, or start a new"
   )
 
 
@@ -365,23 +411,20 @@ def test_an_environment_that_is_not_the_runs_is_refused_by_field() -> None:
     manifest.check_spec(SPEC._replace(actions=specs.DiscreteArray(4)))
 
 
-def test_only_a_distributed_run_ties_sampling_to_inserting(tmp_path: pathlib.Path) -> None:
-  config = dataclasses.replace(CONFIG, replay=dataclasses.replace(CONFIG.replay, environment_steps_per_update=8.0))
-  assert layout.samples_per_insert(config) == pytest.approx(0.5 * 32 / 8)
-  assert layout.samples_per_insert(CONFIG) is None
-  # A batch of as many rows as tables, with at least one row of each table, has one row of the default table.
-  raised = dataclasses.replace(
-    config,
-    replay=dataclasses.replace(config.replay, at_least_one=True),
-    learner=dataclasses.replace(config.learner, batch_size=len(config.replay.all_tables)),
-  )
-  assert layout.samples_per_insert(raised) == pytest.approx(1 / 8)
-  for inline, ratio in ((True, 1.0), (False, 2.0)):
-    with serving(config, tmp_path / str(inline), inline=inline) as server:
+def test_only_a_distributed_run_ties_collecting_to_learning(tmp_path: pathlib.Path) -> None:
+  # Blocks of 32 updates, 8 steps for each. An item stands for 32 steps, and the tolerance of 2,000 is 7.8 blocks.
+  shape = layout.pace_shape(TIED, inline=False)
+  assert (shape.steps_per_item, shape.samples_per_insert, shape.error_buffer) == (32, 32 / 256, 2_000 / 256)
+  # At least three blocks, and in small runs an item for every step.
+  small = override(TIED, {"learner.updates_per_block": "2", "replay.insert_tolerance_steps": "1"})
+  shape = layout.pace_shape(small, inline=False)
+  assert (shape.tolerance_steps, shape.steps_per_item, shape.error_buffer) == (48, 1, 3)
+  for config, inline, ratio in ((TIED, True, 1.0), (CONFIG, False, 1.0), (TIED, False, 1 / 8)):
+    with serving(config, tmp_path / f"{inline} {ratio}", inline=inline) as server:
       info = server.connection.info()
-      assert info["default"].rate_limiter_info.samples_per_insert == pytest.approx(ratio)
-      assert info["goal"].rate_limiter_info.samples_per_insert == 1.0
-      assert info["goal"].rate_limiter_info.min_size_to_sample == 1
+      assert info["pace"].rate_limiter_info.samples_per_insert == pytest.approx(ratio)
+      # No table of transitions holds a writer back.
+      assert info["default"].rate_limiter_info.max_diff == info["goal"].rate_limiter_info.max_diff > 1e300
 
 
 def test_a_full_message_table_never_holds_a_writer_back_and_drops_its_oldest(
