@@ -9,6 +9,7 @@ from slipstream.commands import (
   experiment,
   learn,
   presets,
+  runs,
   serve,
   status,
   theory,
@@ -16,6 +17,6 @@ from slipstream.commands import (
 )
 
 # In the order of the overview.
-_MODULES = (train, serve, learn, act, evaluate, attach, status, experiment, events, theory, doctor, presets)
+_MODULES = (train, serve, learn, act, evaluate, attach, status, runs, experiment, events, theory, doctor, presets)
 
 COMMANDS = {module.COMMAND.name: module.COMMAND for module in _MODULES}

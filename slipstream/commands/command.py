@@ -71,7 +71,7 @@ class Command:
     lines = [f"slipstream {self.name}{word}: {self.summary}", ""]
     for name in sorted(values):
       flag = values[name]
-      default = "" if flag.default in ("", None) else f" [{flag.default}]"
+      default = "" if flag.default in ("", None, []) else f" [{flag.default}]"
       lines.append(f"  --{name}{default}\n      {flag.help}")
     return "\n".join(lines)
 
