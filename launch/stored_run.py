@@ -177,7 +177,9 @@ def _read_json(path: pathlib.Path, notes: list[str]) -> dict[str, Any]:
     notes.append(f"{path.name} is damaged")
     return {}
   if isinstance(data, dict):
-    return data
+    # Half of a surrogate pair is JSON, but no text that can be printed.
+    clean = json.dumps(data, ensure_ascii=False).encode("utf-8", "replace")
+    return dict(json.loads(clean))
   notes.append(f"{path.name} is damaged")
   return {}
 

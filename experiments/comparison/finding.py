@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from configs import UserError
+from configs import UserError, to_dict
 from experiments.curves import is_curves_file, read_curves
-from experiments.jobs import RunResult, load_result
+from experiments.jobs import Job, RunResult, load_result
 from experiments.registry import EXPERIMENTS, find_experiment
 from launch.stored_run import StoredRun, is_run_directory, read_run
 
@@ -118,6 +118,19 @@ def _stored(result: RunResult, name: str, path: pathlib.Path) -> StoredRun:
     solved_at=first_solved if _has_goal(name) else None,
     columns=columns,
   )
+
+
+def with_config(run: StoredRun) -> StoredRun:
+  """The run with its config. A result holds none, but if an experiment's job has its digest, the config is that job's."""
+  if run.config or run.seed is None or run.name not in EXPERIMENTS:
+    return run
+  experiment = find_experiment(run.name)
+  for method in experiment.methods:
+    for budget in experiment.budgets.values() if method.name == run.method else ():
+      config = experiment.config_of(method, budget, run.seed)
+      if Job(method.name, run.seed, config, experiment.probes, experiment.recorded).digest == run.run_id:
+        return dataclasses.replace(run, config=to_dict(dataclasses.replace(config, method=method.name)))
+  return run
 
 
 def _last(values: Iterable[float]) -> int | None:

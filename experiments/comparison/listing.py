@@ -41,12 +41,17 @@ def list_runs(folder: pathlib.Path, sort: str, filters: Sequence[str], as_json: 
   if as_json:
     print(json.dumps([as_dict(run) for run in runs], indent=2, allow_nan=False))
     return 0
-  console = Console(width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
+  console = make_console()
   if runs:
     console.print(runs_table(runs))
   hidden = f", {len(found) - len(runs)} more do not meet the filter" if filters else ""
-  console.print(f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} in {folder}{hidden}", highlight=False, markup=False)
+  console.print(f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} in {folder}{hidden}", markup=False)
   return 0
+
+
+def make_console() -> Console:
+  """A console that keeps lines whole where nobody looks at them on a terminal."""
+  return Console(width=None if sys.stdout.isatty() else _PLAIN_WIDTH, highlight=False)
 
 
 def as_dict(run: StoredRun) -> dict[str, object]:

@@ -31,6 +31,7 @@ COLUMNS: Mapping[str, Callable[[StoredRun], Any]] = {
 }
 
 _CONFIG = "config."
+_KNOWN_ANYWAY = ("name", "method", "seed")
 _CONDITION = re.compile(r"(?P<column>[^!<>=]+)(?P<comparison>!=|<=|>=|=|<|>)(?P<value>.*)")
 _ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
   "<": operator.lt,
@@ -114,15 +115,15 @@ def value_of(run: StoredRun, column: str) -> Any:
 
 
 def field_of(run: StoredRun, path: str) -> Any:
-  """The value of a config's field; None if it has none. `method` is that of the table, whether the config names it or not."""
-  if path == "method":
-    return run.method or None
+  """The value of a config's field; None if it has none. Name, method and seed are known without a config as well."""
+  if path in _KNOWN_ANYWAY:
+    return COLUMNS[path](run)
   return dict(flat_config(run.config)).get(path)
 
 
 def check_field(path: str, runs: Iterable[StoredRun]) -> None:
   """Raises a `UserError` unless a run's config has the field; the sentence names the nearest."""
-  known = sorted({"method", *(path for run in runs for path, _ in flat_config(run.config))})
+  known = sorted({*_KNOWN_ANYWAY, *(path for run in runs for path, _ in flat_config(run.config))})
   if path not in known:
     near = [name for name in known if name.endswith(f".{path}")] or difflib.get_close_matches(path, known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else "a run's config.json holds them all."

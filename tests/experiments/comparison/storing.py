@@ -18,9 +18,9 @@ HEADER = "environment_steps,gradient_steps,train_return,eval_return,eval_solved"
 
 
 def make_config(method: str = "sset", **overrides: str) -> RunConfig:
-  """Three rooms by a method, with fields changed: `learner__learning_rate="0.1"`."""
+  """Three rooms by a method, with fields changed: `learner__learning_rate="0.1"`, `_method=""`."""
   config = apply_method(load_config("three_rooms"), method)
-  return override(config, {path.replace("__", "."): value for path, value in overrides.items()})
+  return override(config, {path.removeprefix("_").replace("__", "."): value for path, value in overrides.items()})
 
 
 def store_run(
