@@ -89,7 +89,8 @@ class StoredRun:
 
 def is_run_directory(folder: pathlib.Path) -> bool:
   """Whether a run was begun in this folder."""
-  return sum((folder / mark).exists() for mark in _MARKS) >= 2
+  # Unlike pathlib's, this is False for a folder that may not be read.
+  return sum(os.path.exists(folder / mark) for mark in _MARKS) >= 2  # noqa: PTH110
 
 
 def read_run(folder: pathlib.Path) -> StoredRun:

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
-from experiments.comparison.measures import GroupCurve, Summary
+from experiments.comparison.measures import Array, GroupCurve, Summary
 
 Styles = Mapping[str, tuple[str, str]]  # Label -> colour and dashes, as `experiments.pictures.styles_of` gives them.
 
@@ -135,18 +135,32 @@ def draw_curves(
     alone = len(curve.lines) == 1
     for line in curve.others:
       axes.plot(line.x, line.y, ":", color=colour, linewidth=1.2, alpha=0.7, marker="o" if len(line.x) == 1 else "")
-    if not alone and len(curve.lines) <= _MOST_LINES:
+    if shows_lines(curve):
       for line in curve.lines:
         axes.plot(line.x, line.y, dashes, color=colour, linewidth=0.8, alpha=0.35)
     x, y = (curve.lines[0].x, curve.lines[0].y) if alone else (curve.x, curve.mean)
     axes.plot(x, y, dashes, color=colour, linewidth=2, label=curve.group.label, marker="o" if len(x) == 1 else "")
-    if np.isfinite(curve.low).all():
+    if np.isfinite(curve.low).any():
       axes.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.16, linewidth=0)
+  # The interval of few runs may extend beyond all that was measured, and would leave little room for the curves.
+  axes.set_ylim(*_extent([line.y for curve in curves for line in (*curve.lines, *curve.others)]))
   axes.set_xlim(left=0)
   axes.set_xlabel(labels[0])
   axes.set_ylabel(labels[1])
   axes.xaxis.set_major_formatter(EngFormatter(sep=""))
   _dress(axes, theme, "both")
+
+
+def shows_lines(curve: GroupCurve) -> bool:
+  """Whether the lines of a group's runs are drawn beside its mean."""
+  return 1 < len(curve.lines) <= _MOST_LINES
+
+
+def _extent(values: Sequence[Array]) -> tuple[float, float]:
+  """The lowest and the highest value, with a margin."""
+  low, high = float(min(map(np.min, values))), float(max(map(np.max, values)))
+  margin = 0.05 * (high - low) or max(abs(high), 1.0)
+  return low - margin, high + margin
 
 
 def _legend_columns(names: Sequence[str], width: float) -> int:

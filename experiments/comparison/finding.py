@@ -32,6 +32,10 @@ def find_runs(folder: pathlib.Path) -> Iterator[StoredRun]:
   """
   if not folder.is_dir():
     raise UserError(f"There is no folder {folder}: name one that holds runs, such as the --run_root of 'train'.")
+  try:
+    os.scandir(folder).close()
+  except OSError as error:
+    raise UserError(f"The folder {folder} cannot be read ({error.strerror}): name another.") from None
   results: list[pathlib.Path] = []
   curves: list[pathlib.Path] = []
   for directory in _walk(folder):
@@ -45,19 +49,16 @@ def find_runs(folder: pathlib.Path) -> Iterator[StoredRun]:
 
 
 def _walk(folder: pathlib.Path) -> Iterator[pathlib.Path]:
-  """The folder and all below it, but for hidden ones and for those in run directories."""
-
-  def fail(error: OSError) -> None:
-    raise UserError(f"The folder {error.filename} cannot be read ({error.strerror}): name another.")
-
-  for path, folders, _ in os.walk(folder, onerror=fail):
+  """The folder and all below it that can be read, but for hidden ones and for those in run directories."""
+  for path, folders, _ in os.walk(folder):
     directory = pathlib.Path(path)
     folders[:] = [] if is_run_directory(directory) else sorted(name for name in folders if not name.startswith("."))
     yield directory
 
 
 def _files(directory: pathlib.Path) -> list[str]:
-  return sorted(path.name for path in directory.iterdir() if path.is_file())
+  with os.scandir(directory) as entries:
+    return sorted(entry.name for entry in entries if entry.is_file())
 
 
 def _experiments_runs(results: Sequence[pathlib.Path], curves: Sequence[pathlib.Path]) -> Iterator[StoredRun]:

@@ -51,7 +51,7 @@ class GroupCurve:
     others: of the runs that do not count; see `counted_runs`.
     x: [points], from where all lines have begun to where the first one ends; empty if there is no such part.
     mean: [points], over lines, which are straight between their points.
-    low: [points], the lower edge of the interval of the mean; NaN for one line.
+    low: [points], the lower edge of the interval of the mean; NaN for one line, and where all lines are equal.
     high: [points], the upper edge.
   """
 
@@ -135,7 +135,7 @@ def curve_of(group: Group, x: str, name: str, counted: Sequence[StoredRun]) -> G
   if not len(grid):
     return GroupCurve(group, mine, others, grid, grid, grid, grid)
   results = [_result(grid, np.interp(grid, line.x, line.y)) for line in mine]
-  mean = statistics.curve(results, "value", "bootstrap")
+  mean = statistics.curve(results, "value", "interval")
   return GroupCurve(group, mine, others, mean.gradient_steps, mean.mean, mean.low, mean.high)
 
 

@@ -6,7 +6,7 @@ import datetime as dt
 import math
 from collections.abc import Callable, Sequence
 
-from experiments.comparison.drawing import DARK, LIGHT, NARROW, WIDE, Styles, Theme, curves_svg, levels_svg
+from experiments.comparison.drawing import DARK, LIGHT, NARROW, WIDE, Styles, Theme, curves_svg, levels_svg, shows_lines
 from experiments.comparison.grouping import Difference, Group, alike, differences, version_differences
 from experiments.comparison.html import Child, Element, breakable, data_uri, document, element
 from experiments.comparison.listing import cells_of
@@ -41,6 +41,16 @@ class World:
   def reference(self) -> str:
     """The label of the group that the others are compared with."""
     return self.groups[0].label
+
+  @property
+  def has_lines(self) -> bool:
+    """Whether any of its runs has points of the curve."""
+    return any(curve.lines or curve.others for curve in self.curves)
+
+  @property
+  def has_levels(self) -> bool:
+    """Whether any of its runs that count has."""
+    return any(summary.levels for summary in self.summaries)
 
   @property
   def groups(self) -> list[Group]:
@@ -88,7 +98,11 @@ def render_page(comparison: Comparison) -> str:
 
 def in_words(column: str) -> str:
   """A column's name for people."""
-  words = {"eval_return": "return of evaluations", "train_return": "return of training episodes"}
+  words = {
+    "eval_return": "return of evaluations",
+    "train_return": "return of training episodes",
+    "recent_return": "return of the last 100 training episodes",
+  }
   return words.get(column, column.replace("_", " "))
 
 
@@ -115,51 +129,53 @@ def _count(number: int, noun: str) -> str:
 
 
 def _world_section(world: World, comparison: Comparison) -> Element:
+  children: list[Child] = [element("h2", world.name)] if len(comparison.worlds) > 1 else []
+  if world.has_lines:
+    children.append(_curves_card(world, comparison))
+  else:
+    children.append(element("p", f"No run in this world has any {in_words(comparison.curve)} yet.", class_="quiet"))
+  if world.has_levels:
+    children += [_levels_card(world, comparison), _levels_table(world, comparison)]
+  children += [*_solved_table(world, comparison), *_config_cards(world, comparison)]
+  return element("section", *children)
+
+
+def _curves_card(world: World, comparison: Comparison) -> Element:
   x, y = in_words(comparison.x), in_words(comparison.curve)
   curves = _picture(
     lambda theme, width: curves_svg(world.curves, (x, y), comparison.styles, theme, width),
     f"{y} over {x}: {', '.join(group.label for group in world.groups)}",
   )
+  return element(
+    "figure",
+    element("figcaption", element("strong", f"{y[0].upper()}{y[1:]}"), _what_is_drawn(world)),
+    curves,
+    *(element("p", sentence, class_="quiet") for sentence in _remarks(world)),
+    class_="card plot",
+  )
+
+
+def _levels_card(world: World, comparison: Comparison) -> Element:
+  y = in_words(comparison.curve)
   levels = _picture(
     lambda theme, width: levels_svg(
       world.summaries, f"{y}, mean over the last quarter", comparison.styles, theme, width
     ),
     f"{y} over the last quarter of each run",
   )
-  children: list[Child] = [element("h2", world.name)] if len(comparison.worlds) > 1 else []
-  children.append(
-    element(
-      "figure",
-      element("figcaption", element("strong", f"{y[0].upper()}{y[1:]}"), _what_is_drawn(world)),
-      curves,
-      *(element("p", sentence, class_="quiet") for sentence in _remarks(world)),
-      class_="card plot",
-    )
+  caption = "Dots are runs: the mean of each over the last quarter of its steps. Diamonds are means over runs, bars their 95 % intervals."
+  return element(
+    "figure", element("figcaption", element("strong", "Where they end"), caption), levels, class_="card plot"
   )
-  children.append(
-    element(
-      "figure",
-      element(
-        "figcaption",
-        element("strong", "Where they end"),
-        "Dots are runs: the mean of each over the last quarter of its steps. Diamonds are means over runs, bars their 95 % "
-        "intervals.",
-      ),
-      levels,
-      class_="card plot",
-    )
-  )
-  children += [_levels_table(world, comparison), *_solved_table(world, comparison)]
-  children += _config_cards(world, comparison)
-  return element("section", *children)
 
 
 def _what_is_drawn(world: World) -> str:
   if all(len(curve.lines) < 2 for curve in world.curves):
     return "One run in each group."
+  fine = "; fine lines are single runs" if any(map(shows_lines, world.curves)) else ""
   return (
-    "Bold lines are means over seeds, with their 95 % intervals; fine lines are single runs. A mean begins where all of its "
-    "runs have begun, and ends where the first of them ends."
+    f"Bold lines are means over seeds, with their 95 % intervals{fine}. A mean begins where all of its runs have begun, and ends "
+    "where the first of them ends."
   )
 
 
@@ -400,7 +416,10 @@ def _footer(comparison: Comparison) -> Element:
     element(
       "p",
       "The interquartile mean leaves out the lowest and the highest quarter of the runs. The probability of improvement is that "
-      "of a run with a higher value than one of the reference; a tie counts one half.",
+      "of a run with a higher value than one of the reference, as that of fewer is with fewer steps; a tie counts one half. "
+      "Brackets hold 95 % intervals: Student's t for means, Welch's t for differences, Newcombe's for probabilities, and from "
+      "ten runs on a bootstrap for interquartile means. Where runs are all equal there is none, as they do not show how far runs "
+      "differ.",
     ),
     element("p", f"Made {comparison.made:%Y-%m-%d %H:%M} UTC. Make it again: ", element("code", comparison.command)),
   )

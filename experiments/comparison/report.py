@@ -148,7 +148,7 @@ def _make_folder(out: pathlib.Path) -> None:
 
 
 def _write(comparison: Comparison, out: pathlib.Path) -> None:
-  worlds = {world.name: world.curves for world in comparison.worlds}
+  worlds = {world.name: world.curves for world in comparison.worlds if world.has_lines}
   page = render_page(comparison)
   with _writing_to(out):
     save_png(worlds, (in_words(comparison.x), in_words(comparison.curve)), comparison.styles, out / PICTURE_FILE)

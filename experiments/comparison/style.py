@@ -93,7 +93,7 @@ footer { margin-top: 3rem; padding-top: 1.25rem; border-top: 1px solid var(--lin
   .card { box-shadow: none; break-inside: avoid; }
   .scroll { overflow: visible; }
   .table.card { break-inside: auto; }
-  tr { break-inside: avoid; }
+  tr, footer { break-inside: avoid; }
   h2, h3 { break-after: avoid; }
 }
 """

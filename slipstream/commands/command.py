@@ -75,7 +75,8 @@ class Command:
     for name in sorted(values):
       flag = values[name]
       default = "" if flag.default in ("", None, []) else f" [{flag.default}]"
-      lines.append(f"  --{name}{default}\n      {flag.help}")
+      # absl adds a line of its own to flags that take several values.
+      lines.append(f"  --{name}{default}\n      {flag.help.partition(';' + chr(10))[0]}")
     return "\n".join(lines)
 
   def _takes_several(self, values: flags.FlagValues) -> bool:

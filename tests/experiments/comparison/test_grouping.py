@@ -60,7 +60,11 @@ def test_groups_are_named_by_any_field_and_never_averaged_over_another(tmp_path:
 def test_a_label_has_the_fewest_fields_that_tell_its_groups_apart(tmp_path: pathlib.Path) -> None:
   for batch, steps in (("8", "1000"), ("16", "2000"), ("32", "2000")):
     store_run(tmp_path, make_config(learner__batch_size=batch, environment_steps=steps), [1])
-  assert {group.label for group in grouped(tmp_path)} == {"sset, batch_size=8", "sset, batch_size=16", "sset, batch_size=32"}
+  assert {group.label for group in grouped(tmp_path)} == {
+    "sset, batch_size=8",
+    "sset, batch_size=16",
+    "sset, batch_size=32",
+  }
 
 
 def test_each_world_has_groups_of_its_own(tmp_path: pathlib.Path) -> None:

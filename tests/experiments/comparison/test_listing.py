@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import pathlib
 
 import pytest
@@ -115,6 +116,16 @@ def test_a_csv_that_is_cut_off_is_one_row_with_a_note(
   (tmp_path / "old.csv").write_text("method,seed,config,gradient_steps\nuniform,0")
   (row,) = listed(capsys, str(tmp_path))
   assert (row["name"], row["phase"], row["notes"]) == ("old", "unknown", "old.csv is damaged")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every folder")
+def test_a_folder_that_may_not_be_read_does_not_hide_the_others(
+  capsys: pytest.CaptureFixture[str], root: pathlib.Path
+) -> None:
+  (root / "secret").mkdir(mode=0)
+  assert len(listed(capsys, str(root))) == 5
+  assert run(("runs", str(root / "secret"))) == 2
+  assert "secret cannot be read (Permission denied): name another." in capsys.readouterr().err
 
 
 def test_the_committed_results_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -124,7 +124,7 @@ def test_what_files_hold_is_text_on_the_page(
   config["method"] = HOSTILE
   path.write_text(json.dumps(config))
   (path.parent / "versions.txt").write_text(f"{HOSTILE}=={HOSTILE}\n")
-  page = report(capsys, tmp_path / "out", str(root))
+  page = report(capsys, tmp_path / "out", str(path.parent))
   assert "script" not in {tag for tag, _ in page.tags}
   assert HOSTILE in page.text
 
@@ -143,6 +143,20 @@ def test_curves_are_written_as_numbers_too(
   ]
   with Image.open(tmp_path / "out" / "curves.png") as picture:
     assert picture.format == "PNG"
+
+
+def test_a_world_whose_runs_have_no_points_has_a_sentence_in_place_of_pictures(
+  capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path
+) -> None:
+  store_run(tmp_path / "runs", make_config(), [1, 2])
+  store_run(tmp_path / "runs", make_config(environment__arguments__room_size="3"), [])
+  unfinished = store_run(tmp_path / "runs", make_config(environment__arguments__room_size="4"), [1, 2], "running")
+  store_run(tmp_path / "runs", make_config(environment__arguments__room_size="4", seed="1"), [])
+  page = report(capsys, tmp_path / "out", str(tmp_path / "runs"))
+  assert "4 runs in 3 groups" in page.text
+  assert page.text.count("No run in this world has any return of evaluations yet.") == 1
+  assert page.text.count("Where they end, in numbers") == 1
+  assert unfinished.name in page.text
 
 
 def test_experiments_and_single_runs_are_compared_by_any_field(
