@@ -17,7 +17,8 @@ from matplotlib.ticker import EngFormatter
 
 from experiments.comparison.measures import Array, GroupCurve, Summary
 
-Styles = Mapping[str, tuple[str, str]]  # Label -> colour and dashes, as `experiments.pictures.styles_of` gives them.
+# A group's key -> its colour and dashes, as `experiments.pictures.styles_of` gives them.
+Styles = Mapping[tuple[str, str], tuple[str, str]]
 
 # More lines than this in a group hide its mean.
 _MOST_LINES = 10
@@ -84,7 +85,7 @@ def levels_svg(summaries: Sequence[Summary], label: str, styles: Styles, theme: 
       # Above the bar and not beside it, as a long name would leave no room for that.
       name = _shortened(summary.group.label, width)
       axes.text(0, row + 0.27, name, color=theme.ink, transform=axes.get_yaxis_transform()).set_in_layout(False)
-      _draw_level(axes, row, summary, theme.colour(styles[summary.group.label][0]), theme)
+      _draw_level(axes, row, summary, theme.colour(styles[summary.group.key][0]), theme)
     axes.set_yticks([])
     axes.set_ylim(-0.5, len(summaries) - 0.3)
     axes.set_xlabel(label)
@@ -130,7 +131,7 @@ def draw_curves(
 ) -> None:
   """Each group's mean with its band, fainter the runs that it is made of, and dotted those that do not count."""
   for curve in curves:
-    colour, dashes = styles[curve.group.label]
+    colour, dashes = styles[curve.group.key]
     colour = theme.colour(colour)
     alone = len(curve.lines) == 1
     for line in curve.others:

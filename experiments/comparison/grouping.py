@@ -33,6 +33,11 @@ class Group:
   runs: tuple[StoredRun, ...]
   fields: Mapping[str, str]
 
+  @property
+  def key(self) -> tuple[str, str]:
+    """Its world and its label, which no other group has together."""
+    return self.world, self.label
+
 
 @dataclasses.dataclass(frozen=True)
 class Difference:

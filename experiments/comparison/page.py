@@ -17,6 +17,8 @@ from experiments.statistics import Estimate
 from launch.stored_run import StoredRun
 from launch.view import format_number
 
+_MOST_NAMES = 3  # Of worlds, in the title.
+_MOST_ROWS = 24  # Of differences that are shown at once.
 _NARROW_SCREEN = "(max-width: 36rem)"
 _DARK_SCREEN = "screen and (prefers-color-scheme: dark)"
 
@@ -66,7 +68,7 @@ class Comparison:
     worlds: with their groups.
     curve: the column that is compared.
     x: the column of the horizontal axis.
-    styles: label -> colour and dashes.
+    styles: key of a group -> its colour and dashes.
     media: of the runs that have any.
     command: with which the page is made again.
     made: when, in UTC.
@@ -84,7 +86,8 @@ class Comparison:
 def render_page(comparison: Comparison) -> str:
   """The page as text."""
   runs = [run for world in comparison.worlds for group in world.groups for run in group.runs]
-  names = ", ".join(world.name for world in comparison.worlds)
+  worlds = comparison.worlds
+  names = " · ".join(world.name for world in worlds) if len(worlds) <= _MOST_NAMES else f"{len(worlds)} worlds"
   main = element(
     "main",
     _header(comparison, runs, names),
@@ -163,7 +166,10 @@ def _levels_card(world: World, comparison: Comparison) -> Element:
     ),
     f"{y} over the last quarter of each run",
   )
-  caption = "Dots are runs: the mean of each over the last quarter of its steps. Diamonds are means over runs, bars their 95 % intervals."
+  caption = (
+    "Dots are runs: the mean of each over the last quarter of its steps. Diamonds are means over runs, bars their 95 % "
+    "intervals."
+  )
   return element(
     "figure", element("figcaption", element("strong", "Where they end"), caption), levels, class_="card plot"
   )
@@ -221,7 +227,7 @@ def _picture(draw: Callable[[Theme, float], str], text: str) -> Element:
 
 
 def _label(group: Group, comparison: Comparison) -> Element:
-  colour = comparison.styles[group.label][0]
+  colour = comparison.styles[group.key][0]
   style = f"--light:{LIGHT.colour(colour)};--dark:{DARK.colour(colour)}"
   return element("span", element("span", class_="swatch", style=style), *breakable(group.label), class_="label")
 
@@ -327,14 +333,20 @@ def _config_cards(world: World, comparison: Comparison) -> list[Element]:
     rows += [_difference_row(dataclasses.replace(item, path=f"version of {item.path}")) for item in versions]
     heads: list[Child] = ["field", *(_label(group, comparison) for group in groups)]
     caption = f"The fields in which the groups differ.{note}"
-    cards.append(_table_card("What differs", caption, heads, rows))
+    table = _table_card("What differs", caption, heads, rows)
+    cards.append(
+      table if len(rows) <= _MOST_ROWS else _folded(f"What differs: {_count(len(rows), 'field')}", *table[1:])
+    )
   else:
     cards.append(element("p", f"The configs that are known are alike.{note}", class_="quiet"))
   rows = [_difference_row(Difference(path, (value,))) for path, value in shared.items()]
-  summary = element("summary", f"What is alike: {_count(len(rows), 'field')}")
   table = element("div", element("table", element("tbody", *rows)), class_="scroll")
-  cards.append(element("details", summary, table, class_="card"))
-  return cards
+  return [*cards, _folded(f"What is alike: {_count(len(rows), 'field')}", table)]
+
+
+def _folded(title: str, *children: Element) -> Element:
+  """A card that a click opens."""
+  return element("details", element("summary", title), *children, class_="card")
 
 
 def _difference_row(item: Difference) -> Element:

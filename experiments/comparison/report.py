@@ -77,7 +77,7 @@ def make_report(request: Request) -> int:
     worlds=worlds,
     curve=request.curve,
     x=request.x,
-    styles=_styles(groups),
+    styles={key: style for world in worlds for key, style in _styles(world).items()},
     media=tuple(media_of([run for world in worlds for group in world.groups for run in group.runs])),
     command=request.command,
     made=dt.datetime.now(dt.timezone.utc),
@@ -90,14 +90,14 @@ def make_report(request: Request) -> int:
   return 0
 
 
-def _styles(groups: Sequence[Group]) -> dict[str, tuple[str, str]]:
-  """Label -> colour and dashes. The first group of a method has the colour that this method has in every picture."""
-  names: dict[str, str] = {}
-  for group in groups:
+def _styles(world: World) -> dict[tuple[str, str], tuple[str, str]]:
+  """Colours and dashes of a world's groups. The first group of a method has this method's colour in every picture."""
+  names: dict[tuple[str, str], str] = {}
+  for group in world.groups:
     method = group.runs[0].method
-    names.setdefault(group.label, group.label if method in names.values() else method)
+    names[group.key] = group.label if method in names.values() else method
   styles = styles_of(list(names.values()))
-  return {label: styles[name] for label, name in names.items()}
+  return {key: styles[name] for key, name in names.items()}
 
 
 def _runs(request: Request) -> list[StoredRun]:

@@ -167,7 +167,7 @@ def test_experiments_and_single_runs_are_compared_by_any_field(
   page = report(
     capsys, tmp_path / "out", str(one), str(tmp_path / "tiny"), "--by=seed,method", "--reference=seed=0, sset"
   )
-  assert "three_rooms, tiny" in page.text
+  assert "three_rooms · tiny" in page.text
   assert "seed=0, sset" in page.text
   assert "No run in this world has a config that can be read." in page.text
 
