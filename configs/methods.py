@@ -135,14 +135,40 @@ METHODS: Mapping[str, Callable[[RunConfig], RunConfig]] = {
 
 
 def apply_method(config: RunConfig, name: str) -> RunConfig:
-  """`config` with the method `name` applied.
+  """`config` with the method `name` applied, which it then names in `method`.
 
   Raises:
     UserError: there is no such method (the message suggests the nearest), or the config lacks what the method needs.
   """
   if name not in METHODS:
     raise UserError(f"There is no method {name!r}: {name_hint(name, METHODS)}")
-  return METHODS[name](config)
+  return dataclasses.replace(METHODS[name](config), method=name)
+
+
+def method_of(config: RunConfig) -> str:
+  """The config's method: the one that it names, or else the one that its tables, selectors and potential amount to.
+
+  A config that names none and has event tables is `sset`, even if they are the goal's alone. "other" is a mixture that none of
+  `METHODS` makes, such as priorities in some tables, or with a potential.
+  """
+  if config.method:
+    return config.method
+  selectors = {table.selector for table in config.replay.all_tables}
+  changes = [
+    name
+    for name, is_made in (
+      ("per", selectors == {"prioritized"}),
+      ("pbs", bool(config.environment.potential)),
+      ("cagrad", config.learner.cagrad.in_use),
+    )
+    if is_made
+  ]
+  if len(changes) > 1 or selectors not in ({"uniform"}, {"prioritized"}):
+    return "other"
+  base = "sset" if config.replay.tables else "uniform"
+  if not changes:
+    return base
+  return changes[0] if base == "uniform" or changes == ["cagrad"] else f"sset_{changes[0]}"
 
 
 def _joint_capacity(config: RunConfig, tables: Sequence[TableSpec]) -> int | None:

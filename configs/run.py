@@ -262,11 +262,14 @@ class RunConfig:
     name: of the experiment; run directories lie in `runs/<name>/`.
     seed: the seed that every role's seed is derived from.
     environment_steps: the budget, in environment steps over all workers.
+    method: name of the method of the comparison that made this config (`configs.methods`), or any label of yours; empty for
+      none. It changes nothing in the run: `slipstream runs` and `slipstream report` show it.
   """
 
   name: str = "run"
   seed: int = 0
   environment_steps: int = 1_000_000
+  method: str = ""
   environment: EnvironmentConfig = EnvironmentConfig()
   events: tuple[EventSpec, ...] = ()
   replay: ReplayConfig = ReplayConfig()
@@ -277,6 +280,8 @@ class RunConfig:
 
   def __post_init__(self) -> None:
     check_name("Run", self.name)
+    if self.method:
+      check_name("Method", self.method)
     require_positive("config", environment_steps=self.environment_steps)
     require(0 <= self.seed < 2**31, f"seed is {self.seed}: it must lie in [0, 2^31).")
     self._check_events()

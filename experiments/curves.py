@@ -30,6 +30,15 @@ def curves_csv(experiment: Experiment, results: Results) -> str:
   return text.getvalue()
 
 
+def is_curves_file(path: pathlib.Path) -> bool:
+  """Whether a file begins as one that `curves_csv` made."""
+  try:
+    with path.open(newline="", errors="replace") as file:
+      return file.readline().rstrip("\n").split(",")[:3] == list(_RUN_COLUMNS)
+  except OSError:
+    return False
+
+
 def read_curves(path: pathlib.Path) -> list[RunResult]:
   """The runs of a file that `curves_csv` made; none if there is no such file.
 

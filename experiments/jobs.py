@@ -124,13 +124,20 @@ def write_result(path: pathlib.Path, result: RunResult) -> None:
 
 def read_result(path: pathlib.Path, job: Job) -> RunResult | None:
   """A job's result; None if there is none, or if the file is another job's."""
+  result = load_result(path)  # A run whose result cannot be read is run again.
+  return result if result is not None and result.digest == job.digest else None
+
+
+def load_result(path: pathlib.Path) -> RunResult | None:
+  """The result in a file, whatever its job; None if there is none, or if it cannot be read."""
   try:
     data: dict[str, Any] = json.loads(path.read_text())
     points = tuple(tuple(math.nan if value is None else float(value) for value in row) for row in data["points"])
     result = RunResult(**{**data, "columns": tuple(data["columns"]), "points": points})
-  except (OSError, ValueError, TypeError, KeyError):
-    return None  # A run whose result cannot be read is run again.
-  return result if result.digest == job.digest else None
+    result.column("gradient_steps")
+  except (OSError, ValueError, TypeError, KeyError, IndexError):
+    return None
+  return result
 
 
 def format_value(value: float) -> str:

@@ -1,5 +1,6 @@
 """The process of one run: `python -m experiments.one_run JOB_FILE RUN_FOLDER RESULT_FILE PARENT_PID`."""
 
+import dataclasses
 import math
 import os
 import pathlib
@@ -45,7 +46,9 @@ def run_job(job: Job, run: RunDirectory, result_file: pathlib.Path, stop: thread
   def on_evaluation(gradient_steps: int, weights: npt.NDArray[np.float32]) -> None:
     probed[gradient_steps] = {column: probe(weights) for column, probe in probes.items()}
 
-  status = run_inline(job.config, run, stop, RunView(quiet=True), on_evaluation)
+  # The job's digest covers its config, so the run's own directory is where the method is named.
+  config = dataclasses.replace(job.config, method=job.method)
+  status = run_inline(config, run, stop, RunView(quiet=True), on_evaluation)
   if status.phase != "exhausted":
     return
   columns = (*EVALUATION_COLUMNS, *job.recorded, *probes)

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 from PIL import Image
 
+from launch.stored_run import current_rows, solved_at
 from launch.view import format_duration, format_number
 from replay_server.contract.status import RunStatus
 from replay_server.process.recorder import METRICS_FILE, TENSORBOARD_FOLDER, Row, read_metrics
@@ -53,7 +54,7 @@ def draw_learning_curve(run_dir: pathlib.Path) -> Figure:
   Args:
     run_dir: the run directory. Its `config.json`, if there is one, gives the title and what counts as solved.
   """
-  rows = _without_superseded(read_metrics(run_dir / METRICS_FILE))
+  rows = current_rows(read_metrics(run_dir / METRICS_FILE))
   name, solved_evaluations = _name_and_goal(run_dir)
   figure = Figure(figsize=(7, 4), dpi=150, layout="constrained")
   axes = figure.add_subplot()
@@ -78,18 +79,6 @@ def _name_and_goal(run_dir: pathlib.Path) -> tuple[str, int]:
     return str(config["name"]), int(config["evaluator"]["solved_evaluations"])
   except (OSError, ValueError, KeyError, TypeError):
     return run_dir.resolve().name, 0
-
-
-def _without_superseded(rows: Sequence[Row]) -> list[Row]:
-  """The rows without those that the run repeated when it was resumed from an older checkpoint."""
-  kept: list[Row] = []
-  first_later_steps = math.inf
-  for row in reversed(rows):
-    steps = row.get("environment_steps")
-    if steps is not None and steps <= first_later_steps:
-      kept.append(row)
-      first_later_steps = steps
-  return kept[::-1]
 
 
 def _points(rows: Sequence[Row], column: str) -> tuple[list[float], list[float]]:
@@ -121,25 +110,12 @@ def _marker(points: Sequence[float]) -> str:
 
 
 def _mark_solved(axes: Axes, rows: Sequence[Row], solved_evaluations: int) -> None:
-  steps = _solved_at(rows, solved_evaluations)
+  steps = solved_at(rows, solved_evaluations)
   if steps is None:
     return
   axes.axvline(steps, color=SOLVED_COLOUR, linewidth=1.2, linestyle="--")
   # Above the axes, where no curve runs through it.
   axes.set_title(f"solved at {steps:,.0f} steps", loc="right", fontsize="medium", color=SOLVED_COLOUR)
-
-
-def _solved_at(rows: Sequence[Row], solved_evaluations: int) -> float | None:
-  """The environment steps after which `solved_evaluations` in a row were solved; None if that never happened."""
-  streak = 0
-  for row in rows:
-    solved = row.get("eval_solved")
-    if solved is None:
-      continue
-    streak = streak + 1 if solved else 0
-    if solved and streak == solved_evaluations:
-      return row["environment_steps"]
-  return None
 
 
 def summarise(status: RunStatus, run_dir: pathlib.Path, inline: bool = False) -> str:

@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import dataclasses
+import itertools
 import math
 import pathlib
 import time
@@ -45,12 +46,20 @@ def read_metrics(path: pathlib.Path) -> list[Row]:
     path: of the file; one that does not exist has no rows.
 
   Returns:
-    Column name -> value, None for an empty cell. A row that a crash cut off has None in its missing cells.
+    Column name -> value, None for an empty cell or one that is no number. A last row that is half written is left out: its
+    last cell may be a part of a number.
+
+  Raises:
+    OSError: the file cannot be read.
   """
   if not path.is_file():
     return []
-  with path.open(newline="") as file:
-    return [{name: _parse(cell) for name, cell in row.items()} for row in csv.DictReader(file)]
+  # After a power failure a file may end in zeros, or hold bytes that are no text.
+  lines = path.read_text(errors="replace").replace("\0", "").rpartition("\n")[0].splitlines()
+  header, *rows = csv.reader(lines, quoting=csv.QUOTE_NONE) if lines else [[]]
+  return [
+    {name: _parse(cell) for name, cell in itertools.zip_longest(header, row[: len(header)])} for row in rows if row
+  ]
 
 
 def _parse(cell: str | None) -> float | None:

@@ -9,6 +9,8 @@ from slipstream.commands import (
   experiment,
   learn,
   presets,
+  report,
+  runs,
   serve,
   status,
   theory,
@@ -16,6 +18,21 @@ from slipstream.commands import (
 )
 
 # In the order of the overview.
-_MODULES = (train, serve, learn, act, evaluate, attach, status, experiment, events, theory, doctor, presets)
+_MODULES = (
+  train,
+  serve,
+  learn,
+  act,
+  evaluate,
+  attach,
+  status,
+  runs,
+  report,
+  experiment,
+  events,
+  theory,
+  doctor,
+  presets,
+)
 
 COMMANDS = {module.COMMAND.name: module.COMMAND for module in _MODULES}

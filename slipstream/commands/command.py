@@ -32,7 +32,8 @@ class Command:
     summary: one line of help.
     define_flags: adds its flags.
     run: runs it; returns the exit code. Imports what is slow to import, so that help stays quick.
-    positional: a flag whose value may also be given as the first word, without dashes.
+    positional: a flag whose value may also be given as the first word, without dashes; all such words if the flag takes several
+      values.
   """
 
   name: str
@@ -57,7 +58,8 @@ class Command:
       values.set_gnu_getopt(bool(self.positional))  # Flags may follow a word without dashes.
       rest = values([self.name, *rest])[1:]
       if self.positional and rest:
-        values[self.positional].parse(rest.pop(0))
+        words, rest = (rest, []) if self._takes_several(values) else (rest[:1], rest[1:])
+        values[self.positional].parse(words if self._takes_several(values) else words[0])
     except flags.Error as error:
       raise UserError(f"{str(error).rstrip('.')} (see 'slipstream {self.name} --help').") from None
     if rest:
@@ -67,13 +69,18 @@ class Command:
   def help(self) -> str:
     """The command's summary and flags."""
     values = self._flags()
-    word = f" [{self.positional.upper()}]" if self.positional else ""
+    several = " ..." if self._takes_several(values) else ""
+    word = f" [{self.positional.upper()}{several}]" if self.positional else ""
     lines = [f"slipstream {self.name}{word}: {self.summary}", ""]
     for name in sorted(values):
       flag = values[name]
-      default = "" if flag.default in ("", None) else f" [{flag.default}]"
-      lines.append(f"  --{name}{default}\n      {flag.help}")
+      default = "" if flag.default in ("", None, []) else f" [{flag.default}]"
+      # absl adds a line of its own to flags that take several values.
+      lines.append(f"  --{name}{default}\n      {flag.help.partition(';' + chr(10))[0]}")
     return "\n".join(lines)
+
+  def _takes_several(self, values: flags.FlagValues) -> bool:
+    return bool(self.positional) and isinstance(values[self.positional], flags.MultiFlag)
 
   def _flags(self) -> flags.FlagValues:
     values = flags.FlagValues()  # type: ignore[no-untyped-call]  # absl's constructor has no annotations.

@@ -68,6 +68,17 @@ def define_resume(values: flags.FlagValues) -> None:
   )
 
 
+def define_filter(values: flags.FlagValues) -> None:
+  """--filter, which may be given several times."""
+  flags.DEFINE_multi_string(
+    "filter",
+    [],
+    "A condition on a column, or on a field of the config, that a run must meet, such as --filter=method=sset, "
+    "--filter='best_return>=0.5' or --filter=config.learner.learning_rate=0.001; may be given several times.",
+    flag_values=values,
+  )
+
+
 def add_pythonpath(values: flags.FlagValues) -> None:
   """Makes the folders of --pythonpath importable, here and in processes that this one starts.
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from configs import CagradConfig, EventSpec, RunConfig, TableSpec, UserError, from_json, load_config, to_json
-from configs.methods import METHODS, apply_method
+from configs.methods import METHODS, apply_method, method_of
 
 THREE_ROOMS = load_config("three_rooms")
 
@@ -43,8 +43,8 @@ def test_uniform_adds_up_capacities_that_tables_have_of_their_own_and_samples_un
   assert uniform.replay.default.min_size == 100
 
 
-def test_sset_is_the_config_as_it_is():
-  assert apply_method(THREE_ROOMS, "sset") == THREE_ROOMS
+def test_sset_is_the_config_as_it_is_but_for_its_name():
+  assert apply_method(THREE_ROOMS, "sset") == dataclasses.replace(THREE_ROOMS, method="sset")
 
 
 def test_reverse_sweep_gives_the_goal_the_share_and_capacity_of_all_events():
@@ -99,7 +99,7 @@ def test_cagrad_is_sset_with_a_coefficient_which_a_method_without_event_tables_d
     THREE_ROOMS,
     learner=dataclasses.replace(THREE_ROOMS.learner, cagrad=CagradConfig(0.9, 0.0), bias_correction="balance"),
   )
-  assert apply_method(own, "cagrad") == own
+  assert apply_method(own, "cagrad") == dataclasses.replace(own, method="cagrad")
   assert apply_method(own, "uniform").learner == THREE_ROOMS.learner
 
 
@@ -108,7 +108,7 @@ def test_every_method_changes_only_its_own_settings_and_survives_json(name):
   config = apply_method(THREE_ROOMS, name)
   learner = dataclasses.replace(config.learner, cagrad=CagradConfig())
   same = dataclasses.replace(config, events=THREE_ROOMS.events, replay=THREE_ROOMS.replay, learner=learner)
-  assert same == THREE_ROOMS
+  assert same == dataclasses.replace(THREE_ROOMS, method=name)
   assert from_json(to_json(config)) == config
 
 
@@ -130,3 +130,40 @@ def test_every_method_changes_only_its_own_settings_and_survives_json(name):
 def test_a_method_that_cannot_be_applied_is_refused(name, config, sentence):
   with pytest.raises(UserError, match=sentence):
     apply_method(config, name)
+
+
+def with_potential(config: RunConfig) -> RunConfig:
+  potential: dict[str, Any] = {
+    "potential": "environments.potentials:AtCells",
+    "potential_arguments": {"cells": [[6, 1]]},
+  }
+  return dataclasses.replace(config, environment=dataclasses.replace(config.environment, **potential))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_config_names_the_method_that_made_it_and_keeps_the_name_in_its_file(name):
+  config = apply_method(with_potential(THREE_ROOMS), name)
+  assert method_of(config) == name
+  assert from_json(to_json(config)).method == name
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in ("reverse_sweep", "goal_only")])
+def test_a_config_that_names_no_method_has_that_of_its_tables(name):
+  config = METHODS[name](with_potential(THREE_ROOMS))
+  assert config.method == ""
+  assert method_of(config) == name
+
+
+def test_a_goals_table_alone_is_sset_and_what_no_method_makes_is_another():
+  assert method_of(METHODS["goal_only"](THREE_ROOMS)) == "sset"
+  assert method_of(with_replay(default=dataclasses.replace(THREE_ROOMS.replay.default, selector="fifo"))) == "other"
+  assert (
+    method_of(with_replay(default=dataclasses.replace(THREE_ROOMS.replay.default, selector="prioritized"))) == "other"
+  )
+  assert method_of(with_potential(METHODS["per"](THREE_ROOMS))) == "other"
+
+
+def test_a_method_may_be_any_label_but_no_sentence():
+  assert method_of(dataclasses.replace(THREE_ROOMS, method="my-idea.2")) == "my-idea.2"
+  with pytest.raises(UserError, match=r"Method name 'my idea' is not valid"):
+    dataclasses.replace(THREE_ROOMS, method="my idea")

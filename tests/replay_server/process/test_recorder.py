@@ -153,11 +153,11 @@ def test_a_resumed_run_with_another_table_keeps_the_old_columns_and_adds_its_own
   assert _column(tmp_path, "key/size") == [None, 7]
 
 
-def test_a_row_that_a_crash_cut_off_is_dropped_on_resume(tmp_path: pathlib.Path) -> None:
+def test_a_row_that_a_crash_cut_off_is_not_read_and_is_dropped_on_resume(tmp_path: pathlib.Path) -> None:
   _record(tmp_path, _status(100))
   with (tmp_path / METRICS_FILE).open("a") as file:
-    file.write("2,1234")
-  assert _column(tmp_path, "environment_steps") == [100, 1234]
+    file.write("2,1234")  # Perhaps of 123456.
+  assert _column(tmp_path, "environment_steps") == [100]
   _record(tmp_path, _status(200))
   assert _column(tmp_path, "environment_steps") == [100, 200]
 
@@ -225,6 +225,14 @@ def test_a_file_that_does_not_exist_has_no_rows(tmp_path: pathlib.Path) -> None:
 def test_a_cell_that_is_not_a_number_reads_as_empty(tmp_path: pathlib.Path) -> None:
   (tmp_path / METRICS_FILE).write_text("seconds,loss\n1,oops\n2,nan\n3,0.5\n")
   assert _column(tmp_path, "loss") == [None, None, 0.5]
+
+
+def test_damaged_bytes_and_cells_too_many_or_too_few_do_not_hide_other_rows(tmp_path: pathlib.Path) -> None:
+  (tmp_path / METRICS_FILE).write_bytes(b'seconds,loss\n1,0.25\n2\n3,0.5,7,8\n\xff"\xfe,0.75\n\n5,1\n\0\0\0')
+  assert _column(tmp_path, "seconds") == [1, 2, 3, None, 5]
+  assert _column(tmp_path, "loss") == [0.25, None, 0.5, 0.75, 1]
+  (tmp_path / METRICS_FILE).write_bytes(b"")
+  assert read_metrics(tmp_path / METRICS_FILE) == []
 
 
 def test_reading_metrics_does_not_load_tensorflow() -> None:
