@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +17,23 @@ from launch.stored_run import StoredRun
 from launch.view import format_number
 
 PHASE_STYLES = {"running": "cyan", "starting": "cyan", "solved": "green", "killed": "red", "unknown": "red"}
+HEADINGS = (
+  "name",
+  "run id",
+  "when (UTC)",
+  "method",
+  "seed",
+  "environment steps",
+  "gradient steps",
+  "best return",
+  "last return",
+  "solved",
+  "phase",
+)
+_NUMBERS = ("seed", "environment steps", "gradient steps", "best return", "last return")
+_ONE_LINE = ("run id", "when (UTC)")
+# What a narrow terminal does without: a run's id begins with when it began.
+_DISPENSABLE = ("when (UTC)", "gradient steps", "best return", "solved", "seed")
 # What does not go to a terminal has no width to keep to; rich would assume 80 characters.
 _PLAIN_WIDTH = 1_000
 
@@ -43,7 +61,12 @@ def list_runs(folder: pathlib.Path, sort: str, filters: Sequence[str], as_json: 
     return 0
   console = make_console()
   if runs:
-    console.print(runs_table(runs))
+    table, left_out = fitting_table(runs, console)
+    console.print(table)
+    if left_out:
+      console.print(
+        f"Too narrow for {', '.join(left_out)}: widen the terminal, or use --json.", style="dim", markup=False
+      )
   hidden = f", {len(found) - len(runs)} more do not meet the filter" if filters else ""
   console.print(f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} in {folder}{hidden}", markup=False)
   return 0
@@ -60,22 +83,35 @@ def as_dict(run: StoredRun) -> dict[str, object]:
   return {**columns, "solved_at": run.solved_at if run.solved else None, "config": dict(run.config)}
 
 
-def runs_table(runs: Sequence[StoredRun]) -> Table:
-  """One row for each run; a column of notes only if a run has some."""
+def fitting_table(runs: Sequence[StoredRun], console: Console) -> tuple[Table, tuple[str, ...]]:
+  """A table no wider than the console, and the columns that were left out for it."""
+  for count in range(len(_DISPENSABLE) + 1):
+    left_out = _DISPENSABLE[:count]
+    table = runs_table(runs, left_out)
+    if Measurement.get(console, console.options.update(max_width=_PLAIN_WIDTH), table).maximum <= console.width:
+      break
+  return table, left_out
+
+
+def runs_table(runs: Sequence[StoredRun], left_out: Sequence[str] = ()) -> Table:
+  """One row for each run; a column of notes only if a run has some.
+
+  Args:
+    runs: in the order of the rows.
+    left_out: headings of columns that are not shown.
+  """
   table = Table(box=None, pad_edge=False, header_style="bold")
-  for heading in ("name", "run id", "when (UTC)", "method"):
-    table.add_column(heading, overflow="fold")
-  for heading in ("seed", "environment\nsteps", "gradient\nsteps", "best\nreturn", "last\nreturn"):
-    table.add_column(heading, justify="right")
-  for heading in ("solved", "phase"):
-    table.add_column(heading)
-  with_notes = any(run.notes for run in runs)
-  if with_notes:
-    table.add_column("notes", overflow="fold")
+  notes = ("notes",) if any(run.notes for run in runs) else ()
+  headings = (*HEADINGS, *notes)
+  shown = [index for index, heading in enumerate(headings) if heading not in left_out]
+  for index in shown:
+    heading = headings[index]
+    words = heading if heading in _ONE_LINE else heading.replace(" ", "\n", 1)
+    table.add_column(words, justify="right" if heading in _NUMBERS else "left", overflow="fold")
   for run in runs:
-    cells = [Text(cell) for cell in cells_of(run)]
-    cells[-1].stylize(PHASE_STYLES.get(run.phase, ""))
-    table.add_row(*cells, *([Text("; ".join(run.notes), style="yellow")] if with_notes else []))
+    cells = [*map(Text, cells_of(run)), Text("; ".join(run.notes), style="yellow")]
+    cells[HEADINGS.index("phase")].stylize(PHASE_STYLES.get(run.phase, ""))
+    table.add_row(*(cells[index] for index in shown))
   return table
 
 

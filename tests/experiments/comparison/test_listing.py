@@ -1,12 +1,16 @@
 """`slipstream runs`: which runs it finds, and how it sorts, filters and prints them."""
 
 import dataclasses
+import io
 import json
 import os
 import pathlib
 
 import pytest
+from rich.console import Console
 
+from experiments.comparison.finding import find_runs
+from experiments.comparison.listing import fitting_table
 from slipstream.main import run
 from tests.experiments.comparison.storing import make_config, store_experiment, store_run
 from tests.experiments.tiny import make_result
@@ -49,6 +53,22 @@ def test_every_run_has_a_row_whatever_its_state(capsys: pytest.CaptureFixture[st
   assert result[0] == "tiny"
   assert result[4:] == ["sset", "0", "2,000", "200", "2", "2", "yes", "exhausted"]
   assert lines[-1] == f"5 runs in {root}"
+
+
+@pytest.mark.parametrize(
+  ("width", "missing"), [(140, ()), (110, ("when (UTC)",)), (80, ("when (UTC)", "gradient steps", "best return"))]
+)
+def test_a_narrow_terminal_has_fewer_columns_and_whole_rows(
+  root: pathlib.Path, width: int, missing: tuple[str, ...]
+) -> None:
+  runs = [stored for stored in find_runs(root) if not stored.notes]
+  console = Console(width=width, file=io.StringIO())
+  table, left_out = fitting_table(runs, console)
+  assert left_out[: len(missing)] == missing
+  with console.capture() as capture:
+    console.print(table)
+  assert len(capture.get().splitlines()) == 2 + len(runs)
+  assert all(stored.run_id in capture.get() for stored in runs)
 
 
 def test_json_has_all_columns_and_the_config(capsys: pytest.CaptureFixture[str], root: pathlib.Path) -> None:
