@@ -9,11 +9,13 @@ import math
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
-from configs.checks import require, require_positive
+from configs.checks import require, require_positive, require_whole
 from configs.errors import UserError, name_hint
 from configs.schedules import linear
 
 _PART = "learner.algorithm"
+# A critic has an output for each.
+_MOST_QUANTILES = 65_536
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +84,7 @@ class DdqnConfig(AlgorithmConfig):
     final = () if self.final_epsilon is None else (self.final_epsilon,)
     for value in (self.epsilon, *final, *self.worker_epsilons):
       require(0 <= value <= 1, f"An epsilon of {_PART} is {value}: it is a probability, from 0 to 1.")
-    require_positive(_PART, epsilon_decay_updates=self.epsilon_decay_updates)
+    require_whole(_PART, epsilon_decay_updates=self.epsilon_decay_updates)
 
   def epsilon_at(self, worker_index: int, gradient_steps: int) -> float:
     """The worker's constant if there is one, otherwise the scheduled value."""
@@ -168,7 +170,8 @@ class QrSacConfig(SacConfig):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    require_positive(_PART, quantiles=self.quantiles, kappa=self.kappa)
+    require_whole(_PART, most=_MOST_QUANTILES, quantiles=self.quantiles)
+    require_positive(_PART, kappa=self.kappa)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,9 +197,9 @@ class Td3Config(ActorCriticConfig):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    require_positive(_PART, policy_period=self.policy_period)
+    require_whole(_PART, policy_period=self.policy_period)
     if self.target_period is not None:
-      require_positive(_PART, target_period=self.target_period)
+      require_whole(_PART, target_period=self.target_period)
     _require_not_negative(
       action_noise=self.action_noise, target_noise=self.target_noise, target_noise_clip=self.target_noise_clip
     )

@@ -44,9 +44,15 @@ class FileLock:
       taken: the error message if another process holds the lock.
 
     Raises:
-      UserError: another process holds the lock.
+      UserError: another process holds the lock, or it cannot be opened.
     """
-    self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    self._descriptor = -1
+    try:
+      self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+      raise UserError(
+        f"The lock {path} cannot be opened ({error.strerror}): let it be a file that you may write."
+      ) from None
     try:
       fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

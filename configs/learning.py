@@ -4,8 +4,11 @@ import dataclasses
 from typing import Literal, get_args
 
 from configs.algorithms import ALGORITHMS, AlgorithmConfig, DdqnConfig
-from configs.checks import require, require_positive
+from configs.checks import require, require_positive, require_seconds, require_whole
 from configs.schedules import linear
+
+# TensorFlow starts them all at once.
+_MOST_THREADS = 1_024
 
 BiasCorrection = Literal["none", "counts", "priority_sum", "balance"]
 
@@ -29,7 +32,7 @@ class CagradConfig:
     final = () if self.final_coefficient is None else (self.final_coefficient,)
     for value in (self.coefficient, *final):
       require(0 <= value < 1, f"A coefficient of learner.cagrad is {value}: it must lie in [0, 1).")
-    require_positive("learner.cagrad", updates=self.updates)
+    require_whole("learner.cagrad", updates=self.updates)
     require(
       self.final_coefficient is not None or self.updates == CagradConfig.updates,
       "learner.cagrad.updates is set without learner.cagrad.final_coefficient, so the coefficient stays constant: set both, or "
@@ -93,7 +96,7 @@ class LearnerConfig:
   threads: int = 0
 
   def __post_init__(self) -> None:
-    require(self.threads >= 0, f"learner.threads is {self.threads}: it must be 0 or more.")
+    require_whole("learner", least=0, most=_MOST_THREADS, threads=self.threads)
     require(
       type(self.algorithm) in ALGORITHMS.values(),
       f"learner.algorithm is {self.algorithm!r}: give it a {' or '.join(kind.__name__ for kind in ALGORITHMS.values())}.",
@@ -102,13 +105,14 @@ class LearnerConfig:
       self.bias_correction in get_args(BiasCorrection),
       f"learner.bias_correction is {self.bias_correction!r}: use one of {', '.join(get_args(BiasCorrection))}.",
     )
-    require_positive("learner", batch_size=self.batch_size, learning_rate=self.learning_rate, n_step=self.n_step)
+    require_whole("learner", batch_size=self.batch_size, n_step=self.n_step)
+    require_positive("learner", learning_rate=self.learning_rate)
     if self.max_gradient_norm is not None:
       require_positive("learner", max_gradient_norm=self.max_gradient_norm)
-    require_positive(
+    require_whole(
       "learner", updates_per_block=self.updates_per_block, publish_period_updates=self.publish_period_updates
     )
-    require_positive("learner", checkpoint_period_seconds=self.checkpoint_period_seconds)
+    require_seconds("learner", checkpoint_period_seconds=self.checkpoint_period_seconds)
     require(
       not (self.mixed_precision and self.cagrad.in_use),
       "learner.mixed_precision is not precise enough for the products of gradients in learner.cagrad: switch one of them off.",

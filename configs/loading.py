@@ -20,17 +20,32 @@ def load_config(name: str) -> RunConfig:
     return PRESETS[name]()
   path = pathlib.Path(name)
   if path.suffix not in (".py", ".json"):
+    if path.is_file():
+      raise UserError(f"The config file {path} is neither Python nor JSON by its name: let it end in .py or .json.")
     near = difflib.get_close_matches(name, PRESETS, n=1, cutoff=0.4)
-    hint = f"did you mean {near[0]!r}?" if near else f"presets: {', '.join(sorted(PRESETS))}."
-    raise UserError(f"There is no preset {name!r}: {hint} (A file of your own ends in .py or .json.)")
-  if not path.is_file():
-    raise UserError(
-      f"There is no config file {name!r}: check the path, or name a preset ({', '.join(sorted(PRESETS))})."
+    hint = (
+      f"did you mean {near[0]!r}?" if near else "see 'slipstream presets', or name a file that ends in .py or .json."
     )
-  if path.suffix == ".py":
-    return _from_python(path)
+    raise UserError(f"There is no preset {name!r}: {hint}")
+  if path.is_dir():
+    raise UserError(f"The config file {path} is a folder: name a file in it, or a preset (see 'slipstream presets').")
+  if not path.is_file():
+    raise UserError(f"There is no config file {path}: check the path, or name a preset (see 'slipstream presets').")
+  return _from_python(path) if path.suffix == ".py" else read_config_file(path)
+
+
+def read_config_file(path: pathlib.Path) -> RunConfig:
+  """The config in a JSON file.
+
+  Raises:
+    UserError: the file cannot be read, or is not a config.
+  """
   try:
-    return from_json(path.read_text(encoding="utf-8"))
+    return from_json(path.read_text(encoding="utf-8"), f"The config file {path}")
+  except OSError as error:
+    raise UserError(
+      f"The config file {path} cannot be read ({error.strerror}): check the path and who may read it."
+    ) from None
   except UnicodeDecodeError:
     raise UserError(f"The config file {path} is not UTF-8 text: save it as UTF-8.") from None
 
@@ -48,7 +63,5 @@ def _from_python(path: pathlib.Path) -> RunConfig:
   except (Exception, SystemExit) as error:  # The user's file can raise anything.
     raise UserError(f"The config file {path} cannot be run ({type(error).__name__}: {error}): fix it.") from error
   if not isinstance(config, RunConfig):
-    raise UserError(
-      f"get_config() of {path} returned a {type(config).__name__}: it must return a slipstream.RunConfig."
-    )
+    raise UserError(f"get_config() of {path} returned {config!r}: it must return a slipstream.RunConfig.")
   return config

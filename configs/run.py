@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
-from configs.checks import require, require_positive
+from configs.checks import MOST_SECONDS, require, require_positive, require_seconds, require_whole, shown
 from configs.learning import LearnerConfig
 from configs.schedules import linear
 from configs.specs import MAX_EVENTS, EventSpec, TableSpec, check_name, is_reference
@@ -18,6 +18,12 @@ from configs.specs import MAX_EVENTS, EventSpec, TableSpec, check_name, is_refer
 RESERVED_TABLES = ("policy", "run", "episodes", "heartbeats", "histories", "pace", "status")
 # The writer keeps every step of the longest history alive, so its cost grows with the history.
 MAX_HISTORY = 10_000
+# What is beyond these is a slip of the keyboard, and would only show when memory or processes run out.
+MOST_STEPS_PER_UPDATE = 1e6
+MOST_UNITS = 65_536
+MOST_WORKERS = 1_000
+MOST_ENVIRONMENTS = 10_000
+MOST_ROWS_PER_BLOCK = 10_000_000
 
 NewItems = Literal["largest", "mean"]
 Check = Literal["first", "always", "never"]
@@ -99,7 +105,8 @@ class PriorityConfig:
     final = () if self.final_importance_exponent is None else (self.final_importance_exponent,)
     for value in (self.importance_exponent, *final):
       require(0 <= value <= 1, f"An importance exponent of replay.priority is {value}: it must lie in [0, 1].")
-    require_positive("replay.priority", epsilon=self.epsilon, importance_updates=self.importance_updates)
+    require_positive("replay.priority", epsilon=self.epsilon)
+    require_whole("replay.priority", importance_updates=self.importance_updates)
 
   def importance_exponent_at(self, updates: int) -> float:
     """beta after this many gradient steps."""
@@ -132,10 +139,14 @@ class ReplayConfig:
   checkpoint_period_seconds: float = 600.0
 
   def __post_init__(self) -> None:
-    require_positive("replay", capacity=self.capacity, checkpoint_period_seconds=self.checkpoint_period_seconds)
-    require_positive("replay", insert_tolerance_steps=self.insert_tolerance_steps)
+    require_whole("replay", capacity=self.capacity, insert_tolerance_steps=self.insert_tolerance_steps)
+    require_seconds("replay", checkpoint_period_seconds=self.checkpoint_period_seconds)
     if self.environment_steps_per_update is not None:
-      require_positive("replay", environment_steps_per_update=self.environment_steps_per_update)
+      require(
+        1 / MOST_STEPS_PER_UPDATE <= self.environment_steps_per_update <= MOST_STEPS_PER_UPDATE,
+        f"replay.environment_steps_per_update is {self.environment_steps_per_update}: it must be a number from "
+        f"{1 / MOST_STEPS_PER_UPDATE:g} to {MOST_STEPS_PER_UPDATE:,.0f}, or none to let both sides run free.",
+      )
     names = [table.name for table in self.all_tables]
     require(len(set(names)) == len(names), f"Two tables share a name among {names}: give each its own.")
     for name in names:
@@ -180,7 +191,10 @@ class NetworkConfig:
 
   def __post_init__(self) -> None:
     for size in self.hidden_sizes:
-      require(size > 0, f"network.hidden_sizes is {self.hidden_sizes}: every layer needs at least one unit.")
+      require(
+        1 <= size <= MOST_UNITS,
+        f"network.hidden_sizes has a layer of {shown(size)} units: each layer needs at least 1, and at most {MOST_UNITS:,}.",
+      )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -203,11 +217,12 @@ class ActorConfig:
   weights_timeout_seconds: float = 120.0
 
   def __post_init__(self) -> None:
-    require(self.workers >= 0, f"actor.workers is {self.workers}: it must be 0 or more.")
-    require_positive("actor", environments=self.environments, weights_timeout_seconds=self.weights_timeout_seconds)
+    require_whole("actor", least=0, most=MOST_WORKERS, workers=self.workers)
+    require_whole("actor", most=MOST_ENVIRONMENTS, environments=self.environments)
+    require_seconds("actor", weights_timeout_seconds=self.weights_timeout_seconds)
     if self.policy_period_steps is not None:
-      require_positive("actor", policy_period_steps=self.policy_period_steps)
-    require(self.random_steps >= 0, f"actor.random_steps is {self.random_steps}: it must be 0 or more.")
+      require_whole("actor", policy_period_steps=self.policy_period_steps)
+    require_whole("actor", least=0, random_steps=self.random_steps)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -236,12 +251,17 @@ class EvaluatorConfig:
   solved_evaluations: int = 4
 
   def __post_init__(self) -> None:
-    require_positive("evaluator", episodes=self.episodes, period_updates=self.period_updates)
+    require_whole("evaluator", episodes=self.episodes, period_updates=self.period_updates)
+    require_whole("evaluator", least=0, solved_evaluations=self.solved_evaluations)
     require(
-      self.solved_evaluations >= 0, f"evaluator.solved_evaluations is {self.solved_evaluations}: it must be 0 or more."
+      self.solved_return is None or math.isfinite(self.solved_return),
+      f"evaluator.solved_return is {self.solved_return}: it must be a finite number, or none.",
     )
     require(0 <= self.epsilon <= 1, f"evaluator.epsilon is {self.epsilon}: it must lie in [0, 1].")
-    require(self.period_seconds >= 0, f"evaluator.period_seconds is {self.period_seconds}: it must be 0 or more.")
+    require(
+      0 <= self.period_seconds <= MOST_SECONDS,
+      f"evaluator.period_seconds is {self.period_seconds}: it must be a number of seconds from 0 to {MOST_SECONDS:,.0f}.",
+    )
 
   @property
   def has_goal(self) -> bool:
@@ -282,8 +302,8 @@ class RunConfig:
     check_name("Run", self.name)
     if self.method:
       check_name("Method", self.method)
-    require_positive("config", environment_steps=self.environment_steps)
-    require(0 <= self.seed < 2**31, f"seed is {self.seed}: it must lie in [0, 2^31).")
+    require_whole("", environment_steps=self.environment_steps)
+    require(0 <= self.seed < 2**31, f"seed is {shown(self.seed)}: it must lie in [0, 2^31).")
     self._check_events()
     self._check_sampling()
     self.learner.algorithm.check_network(self.network.hidden_sizes)
@@ -326,7 +346,14 @@ class RunConfig:
     largest = max(self.replay.capacity_of(table) for table in self.replay.all_tables)
     require(
       self.learner.batch_size <= 100 * largest,
-      f"learner.batch_size is {self.learner.batch_size}, far more than the {largest} transitions of the largest table: lower it.",
+      f"learner.batch_size is {shown(self.learner.batch_size)}, far more than the {largest} transitions of the largest table: "
+      "lower it.",
+    )
+    rows = self.learner.batch_size * self.learner.updates_per_block
+    require(
+      rows <= MOST_ROWS_PER_BLOCK,
+      f"learner.updates_per_block is {shown(self.learner.updates_per_block)}, which makes blocks of {shown(rows)} rows, more "
+      f"than {MOST_ROWS_PER_BLOCK:,}: lower it or learner.batch_size.",
     )
     tables = len(self.replay.all_tables)
     require(
@@ -336,7 +363,7 @@ class RunConfig:
     )
     require(
       self.learner.n_step <= MAX_HISTORY,
-      f"learner.n_step is {self.learner.n_step}: at most {MAX_HISTORY} steps can be kept.",
+      f"learner.n_step is {shown(self.learner.n_step)}: at most {MAX_HISTORY} steps can be kept, so lower it.",
     )
 
   def _check_bias_correction(self) -> None:

@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import cattrs
+from cattrs.cols import homogenous_tuple_structure_factory, is_mapping, mapping_structure_factory
 from cattrs.errors import BaseValidationError, ForbiddenExtraKeysError
 from cattrs.gen import make_dict_structure_fn
 
 from configs.algorithms import AlgorithmConfig, find_algorithm
+from configs.checks import shown
 from configs.errors import UserError
 from configs.migration import MOVED_KEYS, upgraded
 from configs.run import RunConfig
@@ -32,15 +34,22 @@ def _structure_bool(value: Any, _: type) -> bool:
 
 
 def _structure_int(value: Any, _: type) -> int:
-  if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
+  if isinstance(value, bool) or not isinstance(value, (int, float)) or not _is_whole(value):
     raise ValueError(f"{value!r} is not a whole number")
   return int(value)
+
+
+def _is_whole(value: float) -> bool:
+  return isinstance(value, int) or value.is_integer()
 
 
 def _structure_float(value: Any, _: type) -> float:
   if isinstance(value, bool) or not isinstance(value, (int, float)):
     raise ValueError(f"{value!r} is not a number")
-  return float(value)
+  try:
+    return float(value)
+  except OverflowError:
+    raise ValueError(f"{shown(value)} is larger than any number here") from None
 
 
 def _structure_str(value: Any, _: type) -> str:
@@ -69,8 +78,44 @@ def _structure_algorithm(value: Any, _: type) -> AlgorithmConfig:
   return _CONVERTER.structure({name: item for name, item in fields.items() if name != _TAG}, kind)
 
 
+def _is_list(kind: Any) -> bool:
+  origin: Any = get_origin(kind)
+  return origin is tuple
+
+
+def _structure_list(kind: Any, converter: cattrs.Converter) -> Callable[[Any, Any], Any]:
+  structure = homogenous_tuple_structure_factory(kind, converter)
+
+  def checked(value: Any, kind: Any) -> Any:
+    if not isinstance(value, (list, tuple)):
+      raise ValueError(f"{value!r} is not a list")
+    return structure(value, kind)
+
+  return checked
+
+
+def _structure_fields(kind: Any, converter: cattrs.Converter) -> Callable[[Any, Any], Any]:
+  """Structures a dataclass, or a mapping of any names."""
+  structure: Callable[[Any, Any], Any]
+  if is_mapping(kind):
+    structure = mapping_structure_factory(kind, converter)
+  else:
+    structure = make_dict_structure_fn(kind, converter, _cattrs_forbid_extra_keys=True)
+
+  def checked(value: Any, kind: Any) -> Any:
+    if not isinstance(value, Mapping):
+      raise ValueError(f"{value!r} is not an object of names and values")
+    return structure(value, kind)
+
+  return checked
+
+
 def _make_converter() -> cattrs.Converter:
   converter = cattrs.Converter(forbid_extra_keys=True)
+  converter.register_structure_hook_factory(_is_list, _structure_list)
+  converter.register_structure_hook_factory(
+    lambda kind: dataclasses.is_dataclass(kind) or is_mapping(kind), _structure_fields
+  )
   converter.register_structure_hook(bool, _structure_bool)
   converter.register_structure_hook(int, _structure_int)
   converter.register_structure_hook(float, _structure_float)
@@ -78,7 +123,7 @@ def _make_converter() -> cattrs.Converter:
   converter.register_structure_hook_func(_is_literal, _structure_choice)
   # Only the union itself; its members are structured like any dataclass.
   converter.register_structure_hook_func(lambda kind: kind is AlgorithmConfig, _structure_algorithm)
-  structure_run = make_dict_structure_fn(RunConfig, converter, _cattrs_forbid_extra_keys=True)
+  structure_run = _structure_fields(RunConfig, converter)
   converter.register_structure_hook(RunConfig, lambda value, kind: structure_run(upgraded(value), kind))
   return converter
 
@@ -134,7 +179,7 @@ def from_dict(data: Mapping[str, Any], cls: type[T] = RunConfig) -> T:  # type: 
   """
   try:
     return _CONVERTER.structure(data, cls)
-  except BaseValidationError as error:
+  except (BaseValidationError, ValueError) as error:
     raise UserError(_first_sentence(error)) from None
 
 
@@ -152,8 +197,6 @@ def _first_sentence(error: BaseException, path: str = "") -> str:
     return _first_sentence(inner, f"{path}.{step}".strip(".") if step else path)
   if isinstance(error, KeyError):
     return f"The config's {path or 'top level'} is missing: give it a value."
-  if isinstance(error, TypeError):
-    return f"The config's {path or 'top level'} has the wrong shape ({error}): see --print_config of a preset."
   return f"The config's {path or 'top level'} is not valid: {error}."
 
 
@@ -178,18 +221,22 @@ def to_json(config: Any) -> str:
   return json.dumps(to_dict(config), indent=2)
 
 
-def from_json(text: str) -> RunConfig:
+def from_json(text: str, what: str = "The config") -> RunConfig:
   """A `RunConfig` from JSON.
+
+  Args:
+    text: the JSON.
+    what: what `text` is, for the message if it is not JSON.
 
   Raises:
     UserError: the text is not JSON or not a config.
   """
   try:
     data = json.loads(text)
-  except json.JSONDecodeError as error:
-    raise UserError(f"The config is not JSON: {error}.") from None
+  except (ValueError, RecursionError) as error:
+    raise UserError(f"{what} is not JSON ({error}): correct it, or write one with --print_config.") from None
   if not isinstance(data, dict):
-    raise UserError("The config is not a JSON object.")
+    raise UserError(f"{what} is not a JSON object: begin it with {{, as the output of --print_config does.")
   return from_dict(data)
 
 
@@ -200,7 +247,7 @@ def parse_value(text: str) -> Any:
     return words[text.lower()]
   try:
     value = ast.literal_eval(text)
-  except (ValueError, SyntaxError):
+  except (ValueError, SyntaxError, MemoryError, RecursionError):
     return text
   return list(value) if isinstance(value, tuple) else value
 
@@ -269,5 +316,6 @@ def _child(node: Any, key: str, path: str) -> Any:
       raise UserError(_unknown_key(path, key, names or map(str, range(len(node))))) from None
   known = list(node) if isinstance(node, dict) else []
   if not known:
-    raise UserError(f"The config's {path.rpartition('.')[0]!r} is a value and has no key {key!r}.")
+    parent = path.rpartition(".")[0]
+    raise UserError(f"The config's {parent!r} is a value and has no key {key!r}: write --config.{parent}=VALUE.")
   raise UserError(_unknown_key(path, key, known))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
+from configs.checks import LARGEST_WHOLE, require, shown
 from configs.errors import UserError
 
 Selector = Literal["uniform", "prioritized", "fifo", "lifo"]
@@ -90,10 +91,15 @@ class TableSpec:
     check_name("Table", self.name)
     if not (math.isfinite(self.probability) and 0 < self.probability <= 1):
       raise UserError(f"Table {self.name!r} has the probability {self.probability}: it must lie in (0, 1].")
-    if self.capacity is not None and self.capacity < 1:
-      raise UserError(f"Table {self.name!r} has the capacity {self.capacity}: it must hold at least 1 transition.")
-    if self.min_size < 1:
-      raise UserError(f"Table {self.name!r} has the min_size {self.min_size}: it must be at least 1.")
+    if self.capacity is not None:
+      require(
+        1 <= self.capacity <= LARGEST_WHOLE,
+        f"Table {self.name!r} has the capacity {shown(self.capacity)}: it must hold at least 1 transition, and at most 2^63 - 1.",
+      )
+    require(
+      1 <= self.min_size <= LARGEST_WHOLE,
+      f"Table {self.name!r} has the min_size {shown(self.min_size)}: it must be at least 1, and at most 2^63 - 1.",
+    )
     if self.capacity is not None and self.min_size > self.capacity:
       raise UserError(
         f"Table {self.name!r} waits for {self.min_size} transitions but holds at most {self.capacity}: lower min_size or "

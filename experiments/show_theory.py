@@ -132,6 +132,8 @@ def plot_theory(setting: Setting, path: pathlib.Path) -> None:
   Raises:
     UserError: the picture cannot be written.
   """
+  if path.suffix != ".png":  # Otherwise the picture would get another name, or another format.
+    raise UserError(f"The picture cannot be written to {path}: name a .png file in a folder that exists.")
   longest = 1 / (setting.events * setting.mu)
   most = max(longest, setting.tau) * 1.5
   taus = np.geomspace(1, max(most, 2.0), _POINTS)
@@ -161,7 +163,7 @@ def plot_theory(setting: Setting, path: pathlib.Path) -> None:
     figure.savefig(path)
   except (OSError, ValueError) as error:
     raise UserError(
-      f"The picture cannot be written to {path} ({error}): name a .png file in a folder that exists."
+      f"The picture cannot be written to {path} ({getattr(error, 'strerror', error)}): name a .png file in a folder that exists."
     ) from None
 
 

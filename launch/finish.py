@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+from collections.abc import Callable
 
 from launch import report
 from launch.process import EXIT_UNSOLVED
@@ -39,14 +40,10 @@ class Outcome:
 
 def finish(status: RunStatus, run: RunDirectory, inline: bool = False) -> Outcome:
   """Draws the learning curve and the best policy's greedy path, and summarises the run."""
-  report.save_learning_curve(run.path)
-  note = ""
+  note = _attempt("learning curve", lambda: report.save_learning_curve(run.path))
   policy = find_policy(run)
   if policy is not None:
-    try:
-      draw_greedy_path(policy, run)
-    except Exception as error:  # A picture that fails must not cost the run its result.
-      note = f"\n  no picture of the greedy path: {error}"
+    note += _attempt("picture of the greedy path", lambda: draw_greedy_path(policy, run))
   return Outcome(
     status=status,
     run_dir=run.path,
@@ -54,6 +51,15 @@ def finish(status: RunStatus, run: RunDirectory, inline: bool = False) -> Outcom
     result=report.result_line(status, run.path),
     exit_code=_exit_code(status),
   )
+
+
+def _attempt(what: str, draw: Callable[[], object]) -> str:
+  """Draws a picture; returns a line that says why there is none, or ""."""
+  try:
+    draw()
+  except Exception as error:  # A picture that fails must not cost the run its result.
+    return f"\n  no {what}: {error}"
+  return ""
 
 
 def _exit_code(status: RunStatus) -> int:

@@ -62,13 +62,13 @@ def run_inline(
     ReplayServer(config, spec, run.run_id, run.replay_checkpoint, inline=True) as server,
     contextlib.closing(Keeper(server, run.path)) as keeper,
   ):
-    run.write_config(config)
     connection, manifest, seed = server.connection, server.manifest, config.seed
     roles = _Roles(
       learner=make_learner(connection, manifest, derive_seed(seed, "learner"), stop, run.checkpoints),
       worker=RolloutWorker(connection, manifest, "actor_0", 0, derive_seed(seed, "actor"), stop),
       evaluator=Evaluator(connection, manifest, derive_seed(seed, "evaluator"), stop, run.checkpoints / "policy"),
     )
+    run.write_config(config)  # Not before the learner has accepted its checkpoint's networks.
     steps_before = environment_steps(connection.info(), config.replay.default.name)
     try:
       _take_turns(roles, config, keeper, view, stop, steps_before, on_evaluation)

@@ -18,6 +18,7 @@ from launch import gpu
 from launch.process import RoleProcess
 from launch.run_directory import RunDirectory
 from learner.learner import make_learner
+from networks import check_actions
 from replay_server.contract.codec import RowCodec
 from replay_server.contract.connection import Connection
 from replay_server.contract.layout import run_codec
@@ -52,9 +53,11 @@ def row_codec(config: RunConfig) -> RowCodec:
   """The row layout of a run; makes its environment to read the spec.
 
   Raises:
-    UserError: the environment, an event or the potential cannot be made.
+    UserError: the environment, an event or the potential cannot be made, or the algorithm cannot act in the environment.
   """
-  return run_codec(config, environment_spec(config))
+  spec = environment_spec(config)
+  check_actions(config, spec)
+  return run_codec(config, spec)
 
 
 def serve(process: RoleProcess, config: RunConfig, run: RunDirectory, port: int) -> None:
@@ -135,7 +138,8 @@ def learn(
     device: a TensorFlow device for this learner; empty takes the config's.
 
   Raises:
-    UserError: no server answers, its run has a learner, the checkpoint is another run's, or there is no such device.
+    UserError: no server answers, its run has a learner, the run directory cannot be written, the checkpoint is another run's,
+      or there is no such device.
     ServerLost: the server does not answer.
   """
   # The run's config gives the number of threads, which must be set before TensorFlow's first operation.
@@ -143,6 +147,7 @@ def learn(
   prepare_tensorflow(manifest.config.learner.threads or max(1, (os.cpu_count() or 1) // 2))
   refuse_second_learner(connection, manifest, process.stop)
   directory = run or RunDirectory(run_root / manifest.config.name / manifest.run_id)
+  directory.check_writable(f"choose another place with {'--run_dir' if run else '--run_root'}.")
   seed = derive_seed(manifest.config.seed, "learner")
   learner = make_learner(connection, manifest, seed, process.stop, directory.checkpoints, device)
   _live(process, connection, learner)
@@ -166,12 +171,14 @@ def evaluate(process: RoleProcess, address: str, run: RunDirectory | None = None
   """Runs the evaluator, which keeps the best policy in `run` if that is given.
 
   Raises:
-    UserError: no server answers, or the environment cannot be made here.
+    UserError: no server answers, the run directory cannot be written, or the environment cannot be made here.
     ServerLost: the server does not answer.
   """
   prepare_tensorflow(1, sees_gpu=False)
   connection, manifest = join(address, process.stop)
   seed = derive_seed(manifest.config.seed, "evaluator")
+  if run is not None:
+    run.check_writable("choose another place with --run_dir.")
   policies = run.checkpoints / "policy" if run is not None else None
   evaluator = Evaluator(connection, manifest, seed, process.stop, policies)
   _live(process, connection, evaluator)

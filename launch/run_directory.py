@@ -2,13 +2,17 @@
 
 import dataclasses
 import datetime as dt
+import errno
 import json
+import os
 import pathlib
 import secrets
 import sys
+import tempfile
 
-from configs import RunConfig, UserError, from_json, to_json
+from configs import RunConfig, UserError, to_json
 from configs.files import replace_text
+from configs.loading import read_config_file
 from configs.versions import library_versions
 
 
@@ -60,11 +64,35 @@ class RunDirectory:
     """
     if not self.config.is_file():
       raise UserError(f"{self.path} is not a run directory (it has no config.json): name one below runs/.")
-    return from_json(self.config.read_text())
+    return read_config_file(self.config)
+
+  def check_writable(self, what_to_do: str) -> None:
+    """Makes the folders that every role needs, and checks that files can be written there.
+
+    Args:
+      what_to_do: the end of the sentence if that fails.
+
+    Raises:
+      UserError: a folder cannot be made or written.
+    """
+    try:
+      for folder in (self.path, self.logs, self.checkpoints):
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+          pass
+      for folder in (self.replay_checkpoint, self.checkpoints / "learner", self.checkpoints / "policy"):
+        if folder.exists() and not folder.is_dir():
+          raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+    except OSError as error:
+      raise UserError(f"The run directory {self.path} cannot be written ({_reason(error)}): {what_to_do}") from None
 
   def write_config(self, config: RunConfig) -> None:
     """Stores the config that the run now has, overrides included, for the next time it is resumed."""
     replace_text(self.config, to_json(config))
+
+
+def _reason(error: OSError) -> str:
+  return f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
 
 
 def create_run_directory(config: RunConfig, root: pathlib.Path) -> RunDirectory:
@@ -77,13 +105,13 @@ def create_run_directory(config: RunConfig, root: pathlib.Path) -> RunDirectory:
   run = RunDirectory((root / config.name / f"{now}-{secrets.token_hex(2)}").resolve())
   try:
     run.logs.mkdir(parents=True)
-    run.config.write_text(to_json(config))
+    run.config.write_text(to_json(config), encoding="utf-8")
     (run.path / "versions.txt").write_text(
       "".join(f"{name}=={version}\n" for name, version in library_versions().items())
     )
   except OSError as error:
     raise UserError(
-      f"The run directory {run.path} cannot be written ({error.strerror}): choose another with --run_root."
+      f"The run directory {run.path} cannot be written ({error.strerror}): choose another place with --run_root."
     ) from None
   return run
 
@@ -92,7 +120,7 @@ def open_run_directory(path: str) -> RunDirectory:
   """The directory of an earlier run that is to be resumed.
 
   Raises:
-    UserError: `path` is not a run directory, or the run's tables were never checkpointed.
+    UserError: `path` is not a run directory, cannot be written, or the run's tables were never checkpointed.
   """
   from replay_server.process.server import has_checkpoint  # Here, so that a command's help does not load Reverb.
 
@@ -102,7 +130,7 @@ def open_run_directory(path: str) -> RunDirectory:
     raise UserError(
       f"Run {run.run_id} ended before its tables were checkpointed, so it cannot be resumed: start a new one."
     )
-  run.logs.mkdir(exist_ok=True)
+  run.check_writable("make it a folder that you may write, or resume a copy of it.")
   return run
 
 

@@ -1,6 +1,8 @@
 """Finds, plays, records and exports stored policies."""
 
 import pathlib
+import shutil
+import tempfile
 
 import tensorflow as tf
 
@@ -75,24 +77,53 @@ def save_video(config: RunConfig, snapshot: PolicySnapshot, policy: pathlib.Path
   """Saves one greedy episode as an animation, in `videos/` of the run directory with the file `policy`, or else beside it.
 
   Raises:
-    UserError: the environment cannot be rendered.
+    UserError: the environment cannot be rendered, or the file cannot be written.
   """
-  episode = record_episode(config, snapshot)
   run = policy.parents[2] if len(policy.parents) > 2 and policy.parent.name == "policy" else policy.parent
   path = run / "videos" / f"policy_{snapshot.version}.gif"
-  path.parent.mkdir(exist_ok=True)
-  return report.greedy_path_gif(episode.frames, path)
+  try:
+    path.parent.mkdir(exist_ok=True)
+    return report.greedy_path_gif(record_episode(config, snapshot).frames, path)
+  except OSError as error:
+    raise UserError(
+      f"The video cannot be written to {path} ({error.strerror}): make room, or copy the policy file to a folder that you may "
+      "write."
+    ) from None
+
+
+def check_export(folder: pathlib.Path) -> None:
+  """Makes the folder of an export, which must be new or empty: nothing is written over.
+
+  Raises:
+    UserError: it is a file, holds something, or cannot be written.
+  """
+  if folder.exists() and not folder.is_dir():
+    raise UserError(f"--export names {folder}, which is a file: name a new folder.")
+  try:
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+      raise UserError(f"--export names {folder}, which holds other files: name a new folder, or empty this one.")
+    with tempfile.TemporaryFile(dir=folder):
+      pass
+  except OSError as error:
+    raise _unwritable(folder, str(error.strerror)) from None
+
+
+def _unwritable(folder: pathlib.Path, reason: str) -> UserError:
+  return UserError(f"The SavedModel cannot be written to {folder} ({reason}): choose another folder with --export.")
 
 
 def export_policy(stored: StoredPolicy, folder: pathlib.Path) -> None:
-  """Writes the policy as a SavedModel.
+  """Writes the policy as a SavedModel to a folder that is new or empty.
 
   Its default signature takes observations [B, ...] and returns actions without noise: int32 [B], or float32 [B, A], where -1
   and 1 stand for the environment's bounds. Double DQN's model also has the signature `action_values`, float32 [B, A].
 
   Raises:
-    UserError: the folder cannot be written, or the policy's file holds no spec and the environment cannot be made.
+    UserError: the folder holds something or cannot be written, or the policy's file holds no spec and the environment cannot be
+      made.
   """
+  check_export(folder)
   spec = stored.spec or environment_spec(stored.config)
   network = make_policy(stored.config, spec)
   assign_weights(network, stored.snapshot.weights)
@@ -106,5 +137,6 @@ def export_policy(stored: StoredPolicy, folder: pathlib.Path) -> None:
     signatures["action_values"] = module.action_values
   try:
     tf.saved_model.save(module, str(folder), signatures=signatures)
-  except OSError as error:
-    raise UserError(f"The SavedModel cannot be written to {folder} ({error}): choose another folder.") from None
+  except (OSError, tf.errors.OpError) as error:
+    shutil.rmtree(folder, ignore_errors=True)  # It was empty, and half a model is of no use.
+    raise _unwritable(folder, str(error).splitlines()[0]) from None

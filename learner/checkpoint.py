@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import shutil
+import zipfile
 
 import numpy as np
 import tensorflow as tf
@@ -114,7 +115,7 @@ class LearnerCheckpoints:
       The checkpoint's counters; None where there is no checkpoint.
 
     Raises:
-      UserError: it is another run's, or of other networks. No file was changed.
+      UserError: it is another run's, of other networks, or damaged. No file was changed.
       ServerLost: the server does not answer.
     """
     folders = self._folders()
@@ -122,21 +123,26 @@ class LearnerCheckpoints:
       return None
     folder = folders[-1]
     counters = _read_counters(folder)
-    if counters is None or counters.run_id != run_id:
-      owner = "another run" if counters is None else f"run {counters.run_id}"
+    if counters.run_id != run_id:
       raise UserError(
-        f"The learner's checkpoint in {self._directory} belongs to {owner}, and the server holds run {run_id}: use that run's "
-        "server, or another directory. Nothing was changed."
+        f"The learner's checkpoint in {self._directory} belongs to run {counters.run_id}, and the server holds run {run_id}: use "
+        "that run's server, or another directory; nothing was changed."
       )
     try:
       tf.train.Checkpoint(updates=updates).read(str(folder / _NETWORKS_PREFIX)).assert_existing_objects_matched()
     except (AssertionError, ValueError):
       raise UserError(
         f"The networks of the learner's checkpoint in {self._directory} are not those of the config: resume with the algorithm "
-        "and the network that the run had. Nothing was changed."
+        "and the network that the run had; nothing was changed."
       ) from None
-    with np.load(folder / _SOURCE_FILE) as state:
-      source.restore(dict(state))
+    except tf.errors.OpError as error:
+      raise _unreadable(folder, error) from None
+    try:
+      with np.load(folder / _SOURCE_FILE) as file:
+        state = dict(file)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+      raise _unreadable(folder, error) from None
+    source.restore(state)
     return counters
 
   def close(self) -> None:
@@ -147,6 +153,14 @@ class LearnerCheckpoints:
     """The folders of all checkpoints, oldest first."""
     folders = [folder for folder in self._directory.glob("checkpoint_*") if _NAME.fullmatch(folder.name)]
     return sorted(folders, key=_number)
+
+
+def _unreadable(folder: pathlib.Path, error: Exception) -> UserError:
+  reason = str(error).splitlines()[0]
+  return UserError(
+    f"The learner's checkpoint {folder} cannot be read ({reason}): move that folder away to continue from the one before it, or "
+    "start a new run; nothing was changed."
+  )
 
 
 def _number(folder: pathlib.Path) -> int:
@@ -167,8 +181,8 @@ def _replace_link(link: pathlib.Path, file: pathlib.Path) -> None:
   partial.replace(link)
 
 
-def _read_counters(folder: pathlib.Path) -> Counters | None:
+def _read_counters(folder: pathlib.Path) -> Counters:
   try:
     return Counters(**json.loads((folder / _COUNTERS_FILE).read_text()))
-  except (OSError, ValueError, TypeError):
-    return None
+  except (OSError, ValueError, TypeError) as error:
+    raise _unreadable(folder, error) from None

@@ -4,6 +4,7 @@ from networks.acting import NO_EXTRAS, ActingPolicy, ActingQNetwork, Array, Extr
 from networks.encoding import Encoding, encoding_of
 from networks.factory import (
   PolicyModule,
+  check_actions,
   make_acting_policy,
   make_acting_q_network,
   make_critics,
@@ -32,6 +33,7 @@ __all__ = [
   "StackedMlp",
   "Trace",
   "assign_weights",
+  "check_actions",
   "encoding_of",
   "flatten_weights",
   "make_acting_policy",

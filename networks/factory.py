@@ -134,6 +134,15 @@ def _own(config: RunConfig, field: str, otherwise: T) -> T:
   return value
 
 
+def check_actions(config: RunConfig, spec: specs.EnvironmentSpec) -> None:
+  """Refuses an environment in which the run's algorithm cannot act.
+
+  Raises:
+    UserError: the environment's actions are not of the algorithm's kind.
+  """
+  _sizes(config, spec)
+
+
 def _sizes(config: RunConfig, spec: specs.EnvironmentSpec) -> tuple[Encoding, int]:
   """The encoding of observations, and the number of actions or of action dimensions."""
   actions, algorithm = spec.actions, config.learner.algorithm

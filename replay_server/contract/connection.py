@@ -124,7 +124,8 @@ class Connection:
     info = self.info().get(table)
     if info is None:
       raise UserError(
-        f"The server at {self.address} has no table {table!r}: it is not a Slipstream server of this version."
+        f"The server at {self.address} has no table {table!r}, so it is no Slipstream server of this version: check the address, "
+        "or use one release on both sides."
       )
     count = min(most, info.current_size)
     if not count:
@@ -262,6 +263,6 @@ def check_address(address: str) -> str:
     UserError: it is not.
   """
   host, separator, port = address.rpartition(":")
-  if not separator or not host or not port.isdigit() or not 0 < int(port) < 65_536:
+  if not separator or not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 65_536:
     raise UserError(f"The server address {address!r} is not valid: write host:port, as in localhost:8000.")
   return address

@@ -142,6 +142,7 @@ def load_snapshot(path: pathlib.Path) -> StoredPolicy:
       spec = spec_from_dict(json.loads(str(data["spec"]))) if "spec" in data else None
       return StoredPolicy(snapshot, from_json(str(data["config"])), spec)
   except (OSError, EOFError, ValueError, LookupError, zipfile.BadZipFile) as error:
+    reason = getattr(error, "strerror", None) or type(error).__name__
     raise UserError(
-      f"{path} is not a policy file ({type(error).__name__}): name a run directory or one of its checkpoints/policy/*.npz."
+      f"{path} is not a policy file ({reason}): name a run directory or one of its checkpoints/policy/*.npz."
     ) from None

@@ -54,12 +54,16 @@ def read_metrics(path: pathlib.Path) -> list[Row]:
   """
   if not path.is_file():
     return []
-  # After a power failure a file may end in zeros, or hold bytes that are no text.
-  lines = path.read_text(errors="replace").replace("\0", "").rpartition("\n")[0].splitlines()
+  lines = _read_text(path).rpartition("\n")[0].splitlines()
   header, *rows = csv.reader(lines, quoting=csv.QUOTE_NONE) if lines else [[]]
   return [
     {name: _parse(cell) for name, cell in itertools.zip_longest(header, row[: len(header)])} for row in rows if row
   ]
+
+
+def _read_text(path: pathlib.Path) -> str:
+  """The text of a CSV file; after a power failure it may end in zeros, or hold bytes that are no text."""
+  return path.read_text(encoding="utf-8", errors="replace").replace("\0", "")
 
 
 def _parse(cell: str | None) -> float | None:
@@ -239,7 +243,7 @@ class CsvLog:
 
 def _open_csv(path: pathlib.Path, columns: Sequence[str]) -> IO[str]:
   """Opens `path` to append; adds missing `columns` to its header first, and removes a half-written last row."""
-  old = path.read_text().rpartition("\n")[0].splitlines() if path.is_file() else []
+  old = _read_text(path).rpartition("\n")[0].splitlines() if path.is_file() else []
   rows = list(csv.reader(old))
   header = rows[0] if rows else []
   # A resumed run may have new tables; their columns go to the right of the old ones.

@@ -1,6 +1,8 @@
 """What a command is, and how its arguments are read."""
 
 import dataclasses
+import difflib
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 from absl import flags
@@ -61,7 +63,7 @@ class Command:
         words, rest = (rest, []) if self._takes_several(values) else (rest[:1], rest[1:])
         values[self.positional].parse(words if self._takes_several(values) else words[0])
     except flags.Error as error:
-      raise UserError(f"{str(error).rstrip('.')} (see 'slipstream {self.name} --help').") from None
+      raise UserError(_explain(error, self.name, values)) from None
     if rest:
       raise UserError(f"{rest[0]!r} is not a flag of 'slipstream {self.name}': flags begin with --.")
     return Arguments(values, overrides)
@@ -92,6 +94,26 @@ class Command:
       flag_values=values,
     )
     return values
+
+
+_TOLD = re.compile(r"(?:Missing value for )?flag --(?P<name>[\w-]+)(?:=(?P<value>.*))?", re.DOTALL)
+
+
+def _explain(error: flags.Error, command: str, values: flags.FlagValues) -> str:
+  """What absl's parser refused, as a sentence that says what to do."""
+  if isinstance(error, flags.UnrecognizedFlagError):
+    near = difflib.get_close_matches(error.flagname, list(values), n=1)
+    hint = f"did you mean --{near[0]}?" if near else f"see 'slipstream {command} --help'."
+    return f"'slipstream {command}' has no flag --{error.flagname}: {hint}"
+  told = _TOLD.match(str(error))
+  if told is None or told["name"] not in values:
+    return f"The flags cannot be read ({str(error).removeprefix('ERROR:: ').rstrip('.')}): see 'slipstream {command} --help'."
+  name, cause = told["name"], error.__context__
+  if told["value"] is None:
+    return f"--{name} has no value: write --{name}=VALUE."
+  value = told["value"].removesuffix(f": {cause}")
+  expected = values[name].parser.syntactic_help or "true or false"
+  return f"--{name} is {value!r}: it must be {expected} (see 'slipstream {command} --help')."
 
 
 def split_overrides(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:

@@ -35,6 +35,7 @@ def _run(arguments: Arguments) -> int:
   values = arguments.flags
   if bool(values.checkpoint) == bool(values.server):
     raise UserError("Give either --checkpoint (to play a stored policy) or --server (to evaluate a running job).")
+  _refuse_unused(values)
   if values.checkpoint:
     return _play(values.checkpoint, values.episodes, values.video, values.export)
   from launch import roles
@@ -43,11 +44,18 @@ def _run(arguments: Arguments) -> int:
   return run_role("evaluator", evaluate, values.verbose)
 
 
+def _refuse_unused(values: flags.FlagValues) -> None:
+  given, unused = ("checkpoint", ("run_dir",)) if values.checkpoint else ("server", ("episodes", "video", "export"))
+  for name in unused:
+    if values[name].present:
+      raise UserError(f"--{name} has no effect with --{given}: leave it out (see 'slipstream evaluate --help').")
+
+
 def _play(checkpoint: str, episodes: int, video: bool, export: str) -> int:
   """Plays, records and exports a stored policy; returns the exit code. An export alone needs no environment."""
   import numpy as np
 
-  from launch.stored_policy import export_policy, play_policy, policy_path, save_video
+  from launch.stored_policy import check_export, export_policy, play_policy, policy_path, save_video
   from launch.world_watch import watching_worlds
   from replay_server.contract.policy import load_snapshot
 
@@ -56,6 +64,8 @@ def _play(checkpoint: str, episodes: int, video: bool, export: str) -> int:
   path = policy_path(pathlib.Path(checkpoint))
   stored = load_snapshot(path)
   snapshot, config = stored.snapshot, stored.config
+  if export:
+    check_export(pathlib.Path(export))  # Before episodes are played, which may take long.
   print(f"Policy {snapshot.version} ({snapshot.learner_steps} gradient steps) of {config.name}, from {path}.")
   with watching_worlds():
     played = play_policy(config, snapshot, episodes) if episodes else []

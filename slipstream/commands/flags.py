@@ -92,8 +92,12 @@ def add_pythonpath(values: flags.FlagValues) -> None:
   sys.path[:0] = folders
 
 
-def read_config(arguments: Arguments) -> RunConfig:
+def read_config(arguments: Arguments, otherwise: RunConfig | None = None) -> RunConfig:
   """The config of --config or --resume, after --method and then the overrides are applied.
+
+  Args:
+    arguments: of the command.
+    otherwise: the config to start from if neither flag is given.
 
   Raises:
     UserError: neither is given, or the config is not valid.
@@ -110,8 +114,10 @@ def read_config(arguments: Arguments) -> RunConfig:
     config = open_run_directory(resume).read_config()
   elif values.config:
     config = load_config(values.config)
+  elif otherwise is not None:
+    config = otherwise
   else:
-    raise UserError(f"No --config is given: name a preset ({', '.join(sorted(PRESETS))}) or a file.")
+    raise UserError("No --config is given: name a preset (see 'slipstream presets') or a file.")
   if values.method:
     config = apply_method(config, values.method)
   return override(config, arguments.overrides)

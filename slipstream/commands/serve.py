@@ -29,13 +29,12 @@ def _run(arguments: Arguments) -> int:
   values = arguments.flags
   config = read_config(arguments)
   check_port(values.port)
-  print(check_memory(config, roles.row_codec(config)), flush=True)
-  if values.resume:
-    run = open_run_directory(values.resume)
-    refuse_finished(run, config)
-  else:
-    run = create_run_directory(config, pathlib.Path(values.run_root))
-  print(f"Run directory: {run.path}", flush=True)
+  earlier = open_run_directory(values.resume) if values.resume else None
+  if earlier is not None:
+    refuse_finished(earlier, config)
+  memory = check_memory(config, roles.row_codec(config))
+  run = earlier or create_run_directory(config, pathlib.Path(values.run_root))
+  print(f"{memory}\nRun directory: {run.path}", flush=True)
   return run_role("server", functools.partial(roles.serve, config=config, run=run, port=values.port), values.verbose)
 
 

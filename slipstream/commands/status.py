@@ -13,7 +13,7 @@ if TYPE_CHECKING:
   from replay_server.contract.connection import Connection
   from replay_server.contract.status import RunStatus
 
-_CONNECT_SECONDS = 5.0
+CONNECT_SECONDS = 5.0
 _POLL_SECONDS = 1.0
 
 
@@ -31,7 +31,7 @@ def _run(arguments: Arguments) -> int:
 
   values = arguments.flags
   connection = Connection(require_server(values))
-  connection.wait_until_up(_CONNECT_SECONDS)
+  connection.wait_until_up(CONNECT_SECONDS)
   status = _first_status(connection)
   if values.json:
     print(to_json(status))
@@ -45,10 +45,10 @@ def _run(arguments: Arguments) -> int:
 def _first_status(connection: "Connection") -> "RunStatus":
   from replay_server.contract.run import read_live_status
 
-  deadline = time.monotonic() + _CONNECT_SECONDS
+  deadline = time.monotonic() + CONNECT_SECONDS
   while (status := read_live_status(connection)) is None:
     if time.monotonic() > deadline:
-      raise UserError(f"The server at {connection.address} has no status after {_CONNECT_SECONDS:g} s: see its log.")
+      raise UserError(f"The server at {connection.address} has no status after {CONNECT_SECONDS:g} s: see its log.")
     time.sleep(_POLL_SECONDS / 5)
   return status
 

@@ -44,8 +44,9 @@ def _q_learning(values: flags.FlagValues) -> "QLearning | None":
   from experiments.show_theory import QLearning
 
   if values.gamma is None:
-    if values.rarest is not None or values.commonest is not None:
-      raise UserError("--rarest and --commonest are for the bound on samples: add --gamma, the discount.")
+    unused = [name for name in ("rarest", "commonest", "accuracy") if values[name].present]
+    if unused:
+      raise UserError(f"--{unused[0]} is for the bound on samples: add --gamma, the discount.")
     return None
   if values.rarest is None:
     raise UserError("--gamma needs --rarest, the least probability of a state-action pair: add --rarest=0.001, say.")

@@ -83,7 +83,10 @@ def test_no_algorithm_needs_more_of_a_row_than_the_transition(name):
     (lambda: QrSacConfig(quantiles=0), r"learner\.algorithm\.quantiles is 0"),
     (lambda: QrSacConfig(kappa=-1.0), r"learner\.algorithm\.kappa is -1\.0"),
     (lambda: Td3Config(policy_period=0), r"learner\.algorithm\.policy_period is 0"),
-    (lambda: Td3Config(target_period=0), r"learner\.algorithm\.target_period is 0: it must be a finite number above 0"),
+    (
+      lambda: Td3Config(target_period=0),
+      r"learner\.algorithm\.target_period is 0: it must be a whole number, 1 or more\.",
+    ),
     (lambda: Td3Config(target_period=-2), r"learner\.algorithm\.target_period is -2"),
     (lambda: Td3Config(target_noise=-0.1), r"learner\.algorithm\.target_noise is -0\.1"),
     (lambda: Td3Config(action_noise=-1.0), r"learner\.algorithm\.action_noise is -1\.0"),

@@ -41,8 +41,19 @@ def test_an_event_that_is_not_valid_is_refused(arguments, sentence):
     ({"name": "t", "probability": 0.0}, r"Table 't' has the probability 0\.0: it must lie in \(0, 1\]\."),
     ({"name": "t", "probability": 1.1}, r"Table 't' has the probability 1\.1"),
     ({"name": "t", "probability": float("nan")}, r"Table 't' has the probability nan"),
-    ({"name": "t", "probability": 1, "capacity": 0}, r"'t' has the capacity 0: it must hold at least 1 transition\."),
-    ({"name": "t", "probability": 1, "min_size": 0}, r"Table 't' has the min_size 0: it must be at least 1\."),
+    (
+      {"name": "t", "probability": 1, "capacity": 0},
+      r"'t' has the capacity 0: it must hold at least 1 transition, and",
+    ),
+    (
+      {"name": "t", "probability": 1, "capacity": 2**63},
+      r"the capacity 9223372036854775808: it must .* at most 2\^63 - 1",
+    ),
+    (
+      {"name": "t", "probability": 1, "min_size": 0},
+      r"Table 't' has the min_size 0: it must be at least 1, and at most",
+    ),
+    ({"name": "t", "probability": 1, "min_size": 2**63}, r"the min_size 9223372036854775808: it must be"),
     (
       {"name": "t", "probability": 1, "capacity": 5, "min_size": 6},
       r"Table 't' waits for 6 transitions but holds at most 5: lower min_size or raise the capacity\.",

@@ -4,14 +4,19 @@ import pytest
 
 from configs import (
   ActorConfig,
+  CagradConfig,
+  DdqnConfig,
   EnvironmentConfig,
   EvaluatorConfig,
   EventSpec,
   LearnerConfig,
   NetworkConfig,
+  PriorityConfig,
+  QrSacConfig,
   ReplayConfig,
   RunConfig,
   TableSpec,
+  Td3Config,
   UserError,
   from_json,
   to_json,
@@ -93,7 +98,7 @@ def test_an_evaluator_has_a_goal_when_it_has_an_event_or_a_return_to_reach():
       lambda: EnvironmentConfig(timeout_seconds=-1),
       r"environment\.timeout_seconds is -1: it must be a finite number, 0",
     ),
-    (lambda: make_replay(capacity=0), r"replay\.capacity is 0: it must be a finite number above 0\."),
+    (lambda: make_replay(capacity=0), r"replay\.capacity is 0: it must be a whole number, 1 or more\."),
     (lambda: make_replay(checkpoint_period_seconds=-1), r"replay\.checkpoint_period_seconds is -1: it must be"),
     (lambda: make_replay(insert_tolerance_steps=0), r"replay\.insert_tolerance_steps is 0"),
     (lambda: make_replay(environment_steps_per_update=0.0), r"replay\.environment_steps_per_update is 0\.0"),
@@ -108,11 +113,14 @@ def test_an_evaluator_has_a_goal_when_it_has_an_event_or_a_return_to_reach():
       lambda: make_replay(TableSpec("a", 0.5, min_size=51)),
       r"Table 'a' waits for 51 transitions but holds at most 50 \(replay\.capacity times its probability\): lower its",
     ),
-    (lambda: NetworkConfig((8, 0)), r"network\.hidden_sizes is \(8, 0\): every layer needs at least one unit\."),
-    (lambda: ActorConfig(workers=-1), r"actor\.workers is -1: it must be 0 or more\."),
+    (
+      lambda: NetworkConfig((8, 0)),
+      r"network\.hidden_sizes has a layer of 0 units: each layer needs at least 1, and at most",
+    ),
+    (lambda: ActorConfig(workers=-1), r"actor\.workers is -1: it must be a whole number, 0 or more\."),
     (lambda: ActorConfig(environments=0), r"actor\.environments is 0"),
     (lambda: ActorConfig(weights_timeout_seconds=0), r"actor\.weights_timeout_seconds is 0"),
-    (lambda: ActorConfig(random_steps=-1), r"actor\.random_steps is -1: it must be 0 or more\."),
+    (lambda: ActorConfig(random_steps=-1), r"actor\.random_steps is -1: it must be a whole number, 0 or more\."),
     (lambda: LearnerConfig(batch_size=0), r"learner\.batch_size is 0"),
     (lambda: LearnerConfig(learning_rate=float("nan")), r"learner\.learning_rate is nan: it must be a finite number"),
     (lambda: LearnerConfig(n_step=0), r"learner\.n_step is 0"),
@@ -124,11 +132,21 @@ def test_an_evaluator_has_a_goal_when_it_has_an_event_or_a_return_to_reach():
     (lambda: LearnerConfig(target_update_rate=0), r"learner\.target_update_rate is 0: it must lie in \(0, 1\]\."),
     (lambda: EvaluatorConfig(episodes=0), r"evaluator\.episodes is 0"),
     (lambda: EvaluatorConfig(period_updates=0), r"evaluator\.period_updates is 0"),
-    (lambda: EvaluatorConfig(solved_evaluations=-1), r"evaluator\.solved_evaluations is -1: it must be 0 or more\."),
+    (
+      lambda: EvaluatorConfig(solved_evaluations=-1),
+      r"evaluator\.solved_evaluations is -1: it must be a whole number, 0 or",
+    ),
+    (
+      lambda: EvaluatorConfig(solved_return=float("nan")),
+      r"evaluator\.solved_return is nan: it must be a finite number",
+    ),
     (lambda: EvaluatorConfig(epsilon=1.5), r"evaluator\.epsilon is 1\.5: it must lie in \[0, 1\]\."),
-    (lambda: EvaluatorConfig(period_seconds=-1), r"evaluator\.period_seconds is -1: it must be 0 or more\."),
+    (
+      lambda: EvaluatorConfig(period_seconds=-1),
+      r"evaluator\.period_seconds is -1: it must be a number of seconds from 0",
+    ),
     (lambda: RunConfig(name="my run"), r"Run name 'my run' is not valid"),
-    (lambda: RunConfig(environment_steps=0), r"config\.environment_steps is 0"),
+    (lambda: RunConfig(environment_steps=0), r"^environment_steps is 0: it must be a whole number, 1 or more\.$"),
     (lambda: RunConfig(seed=-1), r"seed is -1: it must lie in \[0, 2\^31\)\."),
     (lambda: RunConfig(seed=2**31), r"seed is 2147483648"),
     (
@@ -174,3 +192,58 @@ def test_an_evaluator_has_a_goal_when_it_has_an_event_or_a_return_to_reach():
 def test_a_mistake_is_refused_with_what_to_do(make, sentence):
   with pytest.raises(UserError, match=sentence):
     make()
+
+
+@pytest.mark.parametrize(
+  ("make", "path", "most"),
+  [
+    (lambda value: RunConfig(environment_steps=value), "environment_steps", 2**63 - 1),
+    (lambda value: make_replay(GOAL_TABLE, capacity=value), r"replay\.capacity", 2**63 - 1),
+    (lambda value: make_replay(GOAL_TABLE, insert_tolerance_steps=value), r"replay\.insert_tolerance_steps", 2**63 - 1),
+    (
+      lambda value: make_replay(GOAL_TABLE, environment_steps_per_update=value),
+      r"replay\.environment_steps_per_update",
+      10**6,
+    ),
+    (
+      lambda value: make_replay(GOAL_TABLE, checkpoint_period_seconds=value),
+      r"replay\.checkpoint_period_seconds",
+      10**9,
+    ),
+    (lambda value: PriorityConfig(importance_updates=value), r"replay\.priority\.importance_updates", 2**63 - 1),
+    (lambda value: NetworkConfig((value,)), r"network\.hidden_sizes", 65_536),
+    (lambda value: ActorConfig(workers=value), r"actor\.workers", 1_000),
+    (lambda value: ActorConfig(environments=value), r"actor\.environments", 10_000),
+    (lambda value: ActorConfig(random_steps=value), r"actor\.random_steps", 2**63 - 1),
+    (lambda value: ActorConfig(policy_period_steps=value), r"actor\.policy_period_steps", 2**63 - 1),
+    (lambda value: ActorConfig(weights_timeout_seconds=value), r"actor\.weights_timeout_seconds", 10**9),
+    (lambda value: EvaluatorConfig(episodes=value), r"evaluator\.episodes", 2**63 - 1),
+    (lambda value: EvaluatorConfig(period_updates=value), r"evaluator\.period_updates", 2**63 - 1),
+    (lambda value: EvaluatorConfig(period_seconds=value), r"evaluator\.period_seconds", 10**9),
+    (lambda value: EvaluatorConfig(solved_evaluations=value), r"evaluator\.solved_evaluations", 2**63 - 1),
+    (lambda value: LearnerConfig(batch_size=value), r"learner\.batch_size", 2**63 - 1),
+    (lambda value: LearnerConfig(n_step=value), r"learner\.n_step", 2**63 - 1),
+    (lambda value: LearnerConfig(updates_per_block=value), r"learner\.updates_per_block", 2**63 - 1),
+    (lambda value: LearnerConfig(publish_period_updates=value), r"learner\.publish_period_updates", 2**63 - 1),
+    (lambda value: LearnerConfig(checkpoint_period_seconds=value), r"learner\.checkpoint_period_seconds", 10**9),
+    (lambda value: LearnerConfig(threads=value), r"learner\.threads", 1_024),
+    (lambda value: CagradConfig(0.5, 0.0, value), r"learner\.cagrad\.updates", 2**63 - 1),
+    (lambda value: DdqnConfig(epsilon_decay_updates=value), r"learner\.algorithm\.epsilon_decay_updates", 2**63 - 1),
+    (lambda value: QrSacConfig(quantiles=value), r"learner\.algorithm\.quantiles", 65_536),
+    (lambda value: Td3Config(policy_period=value), r"learner\.algorithm\.policy_period", 2**63 - 1),
+    (lambda value: Td3Config(target_period=value), r"learner\.algorithm\.target_period", 2**63 - 1),
+  ],
+)
+def test_a_number_that_nothing_can_hold_is_refused(make, path, most):
+  make(most)
+  for value in (most + 1, 10**300):
+    with pytest.raises(UserError, match=rf"^{path} (is|has a layer of) .*: .*\b(at most|to|from) "):
+      make(value)
+
+
+def test_a_block_of_more_rows_than_memory_holds_is_refused():
+  sentence = (
+    r"^learner\.updates_per_block is 1000000, which makes blocks of 32000000 rows, more than 10,000,000: lower it"
+  )
+  with pytest.raises(UserError, match=sentence):
+    RunConfig(learner=LearnerConfig(updates_per_block=10**6))

@@ -70,8 +70,10 @@ def test_a_config_that_json_cannot_hold_is_refused():
 @pytest.mark.parametrize(
   ("text", "sentence"),
   [
-    ("{", r"The config is not JSON: "),
-    ("[1]", r"The config is not a JSON object\."),
+    ("{", r"The config is not JSON \(.*\): correct it, or write one with --print_config\."),
+    ("[" * 100_000, r"The config is not JSON \(maximum recursion depth"),
+    (f'{{"seed": 1{"0" * 5_000}}}', r"The config is not JSON \(Exceeds the limit"),
+    ("[1]", r"The config is not a JSON object: begin it with {, as the output of --print_config does\."),
     ('{"sed": 1}', r"The config has no key 'sed': did you mean 'seed'\?"),
     ('{"learner": {"batchsize": 1}}', r"The config has no key 'learner\.batchsize': did you mean 'batch_size'\?"),
     ('{"qqqqqq": 1}', r"The config has no key 'qqqqqq': known here: name, seed, "),
@@ -97,6 +99,18 @@ def test_a_config_that_json_cannot_hold_is_refused():
       r"The config's network\.hidden_sizes\.1 is not valid: 'a' is not a whole",
     ),
     ('{"learner": {"discount": 2}}', r"^learner\.discount is 2\.0: it must lie in \[0, 1\]\.$"),
+    ('{"environment_steps": 1e400}', r"The config's environment_steps is not valid: inf is not a whole number\."),
+    (
+      f'{{"learner": {{"discount": 1{"0" * 400}}}}}',
+      r"learner\.discount is not valid: a number of 401 digits is larger",
+    ),
+    ('{"learner": 3}', r"The config's learner is not valid: 3 is not an object of names and values\."),
+    (
+      '{"environment": {"arguments": 3}}',
+      r"environment\.arguments is not valid: 3 is not an object of names and values\.",
+    ),
+    ('{"network": {"hidden_sizes": "abc"}}', r"The config's network\.hidden_sizes is not valid: 'abc' is not a list\."),
+    ('{"events": [3]}', r"The config's events\.0 is not valid: 3 is not an object of names and values\."),
     ('{"events": [{"name": "a"}]}', r"The config's events\.0\.condition is missing"),
   ],
 )
@@ -181,7 +195,7 @@ def test_a_list_is_replaced_by_index(config):
     ("replay.tables.goal.capacity", "1", r"The config has no key 'replay\.tables\.goal': known here: at_gap, done\."),
     ("replay.tables.7.capacity", "1", r"The config has no key 'replay\.tables\.7': known here: at_gap, done\."),
     ("network.hidden_sizes.4", "1", r"The config has no key 'network\.hidden_sizes\.4': known here: 0\."),
-    ("seed.value", "1", r"The config's 'seed' is a value and has no key 'value'\."),
+    ("seed.value", "1", r"The config's 'seed' is a value and has no key 'value': write --config\.seed=VALUE\."),
     ("seed", "abc", r"The config's seed is not valid: 'abc' is not a whole number\."),
     ("replay.default.probability", "0.4", r"The table probabilities sum to 0\.9, not 1"),
     ("events.done.history", "100000", r"Event 'done' has a history of 100000 steps"),

@@ -15,6 +15,8 @@ from PIL import Image
 from configs import load_config, override
 from configs.algorithms import ALGORITHMS
 from launch import report
+from launch.finish import finish
+from launch.run_directory import RunDirectory
 from replay_server.contract.status import Evaluation, RunStatus, TableStatus
 from replay_server.process.recorder import METRICS_FILE
 
@@ -294,3 +296,10 @@ def test_the_pictures_can_be_read_again(tmp_path: pathlib.Path) -> None:
     video.seek(5)
     assert video.info["duration"] == 1500
     assert tuple(np.asarray(video.convert("RGB"))[10, 55]) == _RED
+
+
+def test_pictures_that_cannot_be_written_are_a_note_and_do_not_cost_the_run_its_result(tmp_path: pathlib.Path) -> None:
+  (tmp_path / "learning_curve.png").mkdir()
+  outcome = finish(_status(phase="exhausted"), RunDirectory(tmp_path))
+  assert "\n  no learning curve: [Errno 21] Is a directory" in outcome.summary
+  assert outcome.result.startswith("RESULT {")

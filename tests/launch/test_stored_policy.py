@@ -1,6 +1,10 @@
 """Stored policies: what it takes to play and to export them."""
 
+import contextlib
+import os
 import pathlib
+import resource
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -52,3 +56,47 @@ def test_an_export_alone_makes_no_environment(
   assert run(["evaluate", f"--checkpoint={policy}", f"--export={tmp_path / 'model'}", "--episodes=0"]) == 0
   assert "RESULT" not in capsys.readouterr().out
   assert (tmp_path / "model" / "saved_model.pb").is_file()
+
+
+@contextlib.contextmanager
+def _full_disk(most_bytes: int) -> Iterator[None]:
+  """Meanwhile no file of this process can be longer, which fails as on a full disk."""
+  before = resource.getrlimit(resource.RLIMIT_FSIZE)
+  resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, before[1]))
+  try:
+    yield
+  finally:
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_an_export_that_does_not_fit_on_the_disk_is_one_sentence_and_leaves_nothing(
+  policy: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+  with _full_disk(5_000):
+    assert run(["evaluate", f"--checkpoint={policy}", f"--export={tmp_path / 'model'}", "--episodes=0"]) == 2
+  said = capsys.readouterr().err
+  assert said.startswith(f"The SavedModel cannot be written to {tmp_path / 'model'} (")
+  assert said.endswith("): choose another folder with --export.\n")
+  assert not (tmp_path / "model").exists()
+
+
+def test_an_export_into_an_empty_folder_is_written_and_a_second_one_does_not_replace_it(
+  policy: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+  model = tmp_path / "model"
+  model.mkdir()
+  command = ["evaluate", f"--checkpoint={policy}", f"--export={model}", "--episodes=0"]
+  assert run(command) == 0
+  written = {path: path.read_bytes() for path in model.rglob("*") if path.is_file()}
+  assert run(command) == 2
+  assert f"--export names {model}, which holds other files" in capsys.readouterr().err
+  assert {path: path.read_bytes() for path in model.rglob("*") if path.is_file()} == written
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
+def test_an_export_to_a_folder_of_somebody_else_is_one_sentence(
+  policy: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+  (tmp_path / "theirs").mkdir(mode=0o500)
+  assert run(["evaluate", f"--checkpoint={policy}", f"--export={tmp_path / 'theirs' / 'model'}", "--episodes=0"]) == 2
+  assert "(Permission denied): choose another folder with --export." in capsys.readouterr().err

@@ -258,7 +258,7 @@ def test_another_runs_checkpoint_is_refused_and_left_as_it_was(
   before = _files(tmp_path / "checkpoints")
   other = serve(make_config(TABLES, **FIELDS), run_id="other")
   with pytest.raises(
-    UserError, match=r"belongs to run run, and the server holds run other: use .* Nothing was changed\."
+    UserError, match=r"belongs to run run, and the server holds run other: use .*; nothing was changed\."
   ):
     learn(other)
   assert _files(tmp_path / "checkpoints") == before
@@ -278,10 +278,14 @@ def test_a_checkpoint_that_names_no_run_is_refused(filled, learn, tmp_path: path
   counters = tmp_path / "checkpoints" / "learner" / _latest(tmp_path) / "counters.json"
   assert json.loads(counters.read_text()) == {"run_id": "run", "gradient_steps": 4, "policy_version": 1}
   counters.write_text("")
-  with pytest.raises(UserError, match="belongs to another run"):
+  with pytest.raises(
+    UserError, match=r"checkpoint_1 cannot be read .*: move that folder away .*; nothing was changed\."
+  ):
     learn(filled)
   counters.unlink()
-  with pytest.raises(UserError, match="belongs to another run"):
+  with pytest.raises(
+    UserError, match=r"checkpoint_1 cannot be read .*: move that folder away .*; nothing was changed\."
+  ):
     learn(filled)
 
 

@@ -1,0 +1,252 @@
+"""What the command lines of the table are about: files of every kind, runs that are damaged in every way, and servers."""
+
+import contextlib
+import dataclasses
+import pathlib
+import re
+import shutil
+import socket
+from collections.abc import Callable, Iterator, Mapping
+
+import reverb
+
+from configs import override
+from configs.files import FileLock
+from replay_server.process.server import ReplayServer
+from slipstream.commands import COMMANDS
+from slipstream.main import run
+from tests.actors.running import SPEC, make_run
+from tests.serving import serving, write_version_2
+
+_TINY = (
+  "--config.environment_steps=400 --config.replay.default.min_size=100 --config.actor.random_steps=100 "
+  "--config.learner.updates_per_block=8 --config.network.hidden_sizes=[8] --config.evaluator.solved_evaluations=0 "
+  "--config.environment.arguments.room_size=2 --config.environment.arguments.time_limit=12"
+)
+_FILES = {
+  "file": "",
+  "full/file": "",
+  "begun.json": "{",
+  "list.json": "[1]",
+  "deep.json": "[" * 100_000,
+  "typing_error.json": '{"sed": 1}',
+  "infinite.json": '{"environment_steps": 1e400}',
+  "without.py": "CONFIG = 3",
+  "returns_3.py": "def get_config():\n  return 3",
+  "syntax.py": "def get_config(:",
+  "exits.py": "raise SystemExit(3)",
+  "text.npz": "no policy",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Places:
+  """Where the command lines of the table find what they name.
+
+  Attributes:
+    folder: the working folder of every command.
+    names: placeholder in the table -> what stands for it in this session.
+  """
+
+  folder: pathlib.Path
+  names: Mapping[str, str]
+
+  def fill_in(self, text: str) -> str:
+    """`text` with the session's names for the table's."""
+    for placeholder, name in self.names.items():
+      text = text.replace(placeholder, name)
+    return text
+
+  def take_out(self, text: str) -> str:
+    """`text` with the table's names for the session's, and for what no session can know."""
+    for placeholder, name in self.names.items():
+      text = text.replace(name, placeholder)
+    text = re.sub(r"\d{8}-\d{6}-[0-9a-f]{4}", "RUN_ID", text)
+    return re.sub(r"(this machine has) [\d.]+ [kMGT]?B", r"\1 MEMORY", text)
+
+
+@contextlib.contextmanager
+def made_places(folder: pathlib.Path) -> Iterator[Places]:
+  """Makes everything in `folder`; the servers end with the `with` statement."""
+  _write_files(folder)
+  finished = _finished_run(folder)
+  _damage(folder, finished)
+  with contextlib.ExitStack() as stack:
+    ports = {name: stack.enter_context(_SERVERS[name](folder)) for name in _SERVERS}
+    lock = FileLock(folder / "locked" / finished.name / "checkpoints" / "replay.lock", "")
+    stack.callback(lock.release)
+    yield Places(
+      folder,
+      {
+        "TMP": str(folder),
+        "FINISHED": finished.name,
+        "COMMANDS": ", ".join(COMMANDS),
+        **{name: str(port) for name, port in ports.items()},
+      },
+    )
+
+
+def _write_files(folder: pathlib.Path) -> None:
+  for name in ("empty", "full", "folder.json", "folder.npz", "folder.png"):
+    (folder / name).mkdir()
+  for name, text in _FILES.items():
+    (folder / name).write_text(text)
+  (folder / "bytes.json").write_bytes(b"\xff\xfe")
+  (folder / "bytes.py").write_bytes(b"\xff\xfe")
+
+
+def _finished_run(folder: pathlib.Path) -> pathlib.Path:
+  """The directory of a short run, which is also copied to `policy.npz`."""
+  command = ["train", "--config=three_rooms", "--inline", "--quiet", f"--run_root={folder / 'runs'}", *_TINY.split()]
+  assert run(command) == 0
+  (directory,) = (folder / "runs" / "three_rooms").iterdir()
+  shutil.copy(directory / "checkpoints" / "policy" / "latest.npz", folder / "policy.npz")
+  return directory
+
+
+def _damage(folder: pathlib.Path, finished: pathlib.Path) -> None:
+  for name, damage in _DAMAGES.items():
+    copy = folder / name / finished.name
+    shutil.copytree(finished, copy)
+    damage(copy)
+
+
+def _as_file(path: str) -> Callable[[pathlib.Path], None]:
+  def damage(directory: pathlib.Path) -> None:
+    shutil.rmtree(directory / path)
+    (directory / path).write_text("")
+
+  return damage
+
+
+def _with_content(pattern: str, content: bytes) -> Callable[[pathlib.Path], None]:
+  def damage(directory: pathlib.Path) -> None:
+    for path in list(directory.glob(pattern)):
+      path.unlink()  # Some are hard links to each other.
+      path.write_bytes(content)
+
+  return damage
+
+
+def _without(path: str) -> Callable[[pathlib.Path], None]:
+  return lambda directory: shutil.rmtree(directory / path)
+
+
+def _renamed(directory: pathlib.Path) -> None:
+  directory.rename(directory.with_name("another_name"))
+
+
+def _with_lock_folder(directory: pathlib.Path) -> None:
+  (directory / "checkpoints" / "replay.lock").unlink(missing_ok=True)
+  (directory / "checkpoints" / "replay.lock").mkdir()
+
+
+# Folder of a copy of the finished run -> how it is damaged.
+_DAMAGES: Mapping[str, Callable[[pathlib.Path], None]] = {
+  "locked": lambda directory: None,
+  "renamed": _renamed,
+  "logs_is_a_file": _as_file("logs"),
+  "videos_is_a_file": _as_file("videos"),
+  "learner_is_a_file": _as_file("checkpoints/learner"),
+  "lock_is_a_folder": _with_lock_folder,
+  "config_is_begun": _with_content("config.json", b"{"),
+  "config_is_bytes": _with_content("config.json", b"\xff\xfe"),
+  "status_is_begun": _with_content("status.json", b"{"),
+  "networks_are_bytes": _with_content("checkpoints/learner/*/networks*", b"junk"),
+  "source_is_bytes": _with_content("checkpoints/learner/*/source.npz", b"junk"),
+  "counters_are_bytes": _with_content("checkpoints/learner/*/counters.json", b"junk"),
+  "policies_are_bytes": _with_content("checkpoints/policy/*.npz", b"PK\x03\x04junk"),
+  "no_policy": _without("checkpoints/policy"),
+  "no_tables": _without("checkpoints/replay"),
+}
+
+
+@contextlib.contextmanager
+def _nobody(folder: pathlib.Path) -> Iterator[int]:
+  del folder
+  with socket.socket() as bound:  # But not listening, so nobody answers, and nobody else can take the port.
+    bound.bind(("localhost", 0))
+    yield bound.getsockname()[1]
+
+
+@contextlib.contextmanager
+def _silent(folder: pathlib.Path) -> Iterator[int]:
+  """Accepts connections and says nothing, like a server of something else."""
+  del folder
+  with socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True) as server:
+    yield server.getsockname()[1]
+
+
+@contextlib.contextmanager
+def _foreign(folder: pathlib.Path) -> Iterator[int]:
+  """A Reverb server with tables of its own."""
+  del folder
+  server = reverb.Server([reverb.Table.queue("other", 1)])
+  try:
+    yield server.port
+  finally:
+    server.stop()
+
+
+@contextlib.contextmanager
+def _bare(folder: pathlib.Path) -> Iterator[int]:
+  """A server of this project's tables that holds no run."""
+  del folder
+  server = reverb.Server([reverb.Table.queue(name, 1) for name in ("run", "status")])
+  try:
+    yield server.port
+  finally:
+    server.stop()
+
+
+def _port(server: ReplayServer) -> int:
+  return int(server.address.rpartition(":")[2])
+
+
+@contextlib.contextmanager
+def _inline(folder: pathlib.Path) -> Iterator[int]:
+  with serving(make_run(), folder / "inline", SPEC, inline=True) as server:
+    yield _port(server)
+
+
+@contextlib.contextmanager
+def _version_2(folder: pathlib.Path) -> Iterator[int]:
+  with serving(make_run(), folder / "version_2", SPEC) as server:
+    write_version_2(server.connection, make_run(), "run")
+    yield _port(server)
+
+
+@contextlib.contextmanager
+def _elsewhere(folder: pathlib.Path) -> Iterator[int]:
+  """A run whose world is installed on another machine only."""
+  config = override(make_run(), {"environment.name": "their_worlds:Maze", "environment.arguments": "{}"})
+  with serving(config, folder / "elsewhere", SPEC) as server:
+    yield _port(server)
+
+
+@contextlib.contextmanager
+def _other_world(folder: pathlib.Path) -> Iterator[int]:
+  """A run whose world gives other observations on this machine."""
+  config = override(make_run(), {"environment.name": "CartPole-v1", "environment.arguments": "{}"})
+  with serving(config, folder / "other_world", SPEC) as server:
+    yield _port(server)
+
+
+@contextlib.contextmanager
+def _running(folder: pathlib.Path) -> Iterator[int]:
+  with serving(make_run(), folder / "running", SPEC) as server:
+    yield _port(server)
+
+
+# Placeholder -> the port that stands for it.
+_SERVERS: Mapping[str, Callable[[pathlib.Path], contextlib.AbstractContextManager[int]]] = {
+  "NOBODY": _nobody,
+  "SILENT": _silent,
+  "FOREIGN": _foreign,
+  "BARE": _bare,
+  "INLINE": _inline,
+  "VERSION_2": _version_2,
+  "ELSEWHERE": _elsewhere,
+  "OTHER_WORLD": _other_world,
+  "RUNNING": _running,
+}

@@ -1,0 +1,311 @@
+"""Mistakes about runs and policies: where they are kept, resuming, playing, exporting, looking at events."""
+
+# Command line -> what it says; see `tests/slipstream/test_mistakes.py` for the names in capitals.
+ROWS = (
+  (
+    "train --config=three_rooms --port=-1",
+    "The port -1 does not exist: use one from 1 to 65535, or 0 for a free one.",
+  ),
+  (
+    "train --config=three_rooms --port=70000",
+    "The port 70000 does not exist: use one from 1 to 65535, or 0 for a free one.",
+  ),
+  (
+    "train --config=three_rooms --port=SILENT",
+    "Port SILENT is in use: stop the process that listens there, or choose another port with --port.",
+  ),
+  (
+    "train --config=three_rooms --pythonpath=file",
+    "--pythonpath names TMP/file, which is not a folder: check the path.",
+  ),
+  (
+    "train --config=three_rooms --run_root=file",
+    "The run directory TMP/file/three_rooms/RUN_ID cannot be written (Not a directory): choose another place with "
+    "--run_root.",
+  ),
+  (
+    "train --config=three_rooms --run_root=/proc/runs",
+    "The run directory /proc/runs/three_rooms/RUN_ID cannot be written (No such file or directory): choose another "
+    "place with --run_root.",
+  ),
+  (
+    "train --config=three_rooms --resume=runs/three_rooms/FINISHED",
+    "Both --config and --resume are given: a resumed run has its config; change it with --config.KEY=VALUE.",
+  ),
+  (
+    "train --resume=runs/three_rooms/FINISHED --method=uniform",
+    "Both --method and --resume are given: a resumed run has its method.",
+  ),
+  (
+    "train --resume=missing",
+    "TMP/missing is not a run directory (it has no config.json): name one below runs/.",
+  ),
+  (
+    "train --resume=file",
+    "TMP/file is not a run directory (it has no config.json): name one below runs/.",
+  ),
+  (
+    "train --resume=empty",
+    "TMP/empty is not a run directory (it has no config.json): name one below runs/.",
+  ),
+  (
+    "train --resume=runs/three_rooms/FINISHED",
+    "Run FINISHED has taken 401 environment steps, and its budget is 400: give it more with "
+    "--config.environment_steps.",
+  ),
+  (
+    "train --resume=config_is_begun/FINISHED",
+    "The config file TMP/config_is_begun/FINISHED/config.json is not JSON (Expecting property name enclosed in "
+    "double quotes: line 1 column 2 (char 1)): correct it, or write one with --print_config.",
+  ),
+  (
+    "train --resume=config_is_bytes/FINISHED",
+    "The config file TMP/config_is_bytes/FINISHED/config.json is not UTF-8 text: save it as UTF-8.",
+  ),
+  (
+    "train --resume=status_is_begun/FINISHED --config.environment_steps=500",
+    "TMP/status_is_begun/FINISHED/status.json cannot be read (Expecting property name enclosed in double quotes: "
+    "line 1 column 2 (char 1)): remove it to resume without the run's earlier counts.",
+  ),
+  (
+    "train --resume=logs_is_a_file/FINISHED",
+    "The run directory TMP/logs_is_a_file/FINISHED cannot be written (File exists: "
+    "TMP/logs_is_a_file/FINISHED/logs): make it a folder that you may write, or resume a copy of it.",
+  ),
+  (
+    "train --resume=learner_is_a_file/FINISHED",
+    "The run directory TMP/learner_is_a_file/FINISHED cannot be written (Not a directory: "
+    "TMP/learner_is_a_file/FINISHED/checkpoints/learner): make it a folder that you may write, or resume a copy of "
+    "it.",
+  ),
+  (
+    "train --resume=lock_is_a_folder/FINISHED --config.environment_steps=500 --inline --quiet",
+    "The lock TMP/lock_is_a_folder/FINISHED/checkpoints/replay.lock cannot be opened (Is a directory): let it be a "
+    "file that you may write.",
+  ),
+  (
+    "train --resume=no_tables/FINISHED",
+    "Run FINISHED ended before its tables were checkpointed, so it cannot be resumed: start a new one.",
+  ),
+  (
+    "train --resume=renamed/another_name --config.environment_steps=500 --inline --quiet",
+    "The checkpoint belongs to run FINISHED, not to another_name: resume that run, or name another directory. "
+    "Nothing of it was changed.",
+  ),
+  (
+    "train --resume=locked/FINISHED --config.environment_steps=500 --inline --quiet",
+    "Another process serves the run of TMP/locked/FINISHED/checkpoints/replay: wait for its end, or use its address.",
+  ),
+  (
+    "train --resume=networks_are_bytes/FINISHED --config.environment_steps=500 --inline --quiet",
+    "The learner's checkpoint TMP/networks_are_bytes/FINISHED/checkpoints/learner/checkpoint_1 cannot be read "
+    "(file is too short to be an sstable): move that folder away to continue from the one before it, or start a "
+    "new run; nothing was changed.",
+  ),
+  (
+    "train --resume=source_is_bytes/FINISHED --config.environment_steps=500 --inline --quiet",
+    "The learner's checkpoint TMP/source_is_bytes/FINISHED/checkpoints/learner/checkpoint_1 cannot be read (Cannot "
+    "load file containing pickled data when allow_pickle=False): move that folder away to continue from the one "
+    "before it, or start a new run; nothing was changed.",
+  ),
+  (
+    "train --resume=counters_are_bytes/FINISHED --config.environment_steps=500 --inline --quiet",
+    "The learner's checkpoint TMP/counters_are_bytes/FINISHED/checkpoints/learner/checkpoint_1 cannot be read "
+    "(Expecting value: line 1 column 1 (char 0)): move that folder away to continue from the one before it, or "
+    "start a new run; nothing was changed.",
+  ),
+  (
+    "train --resume=runs/three_rooms/FINISHED --config.environment_steps=500 --inline --quiet "
+    "--config.learner.algorithm=sac",
+    "The environment has 3 discrete actions, but sac chooses continuous ones: use an environment with a Box of "
+    "actions, or learner.algorithm 'ddqn'.",
+  ),
+  (
+    "train --resume=runs/three_rooms/FINISHED --config.environment_steps=500 --inline --quiet "
+    "--config.network.hidden_sizes=[7]",
+    "The networks of the learner's checkpoint in TMP/runs/three_rooms/FINISHED/checkpoints/learner are not those "
+    "of the config: resume with the algorithm and the network that the run had; nothing was changed.",
+  ),
+  (
+    "train --resume=runs/three_rooms/FINISHED --config.environment_steps=500 --inline --quiet "
+    "--config.replay.tables.done.capacity=7000",
+    "The checkpoint's table 'done' has the capacity 6000 and this config asks for 7000 (its capacity, "
+    "replay.capacity, its probability): Reverb keeps tables as they were checkpointed, so resume with what the run "
+    "had, or start a new run. Nothing of it was changed.",
+  ),
+  (
+    "train --resume=runs/three_rooms/FINISHED --config.environment_steps=500 --inline --quiet "
+    "--config.learner.device=GPU:9",
+    "TensorFlow sees no device 'GPU:9', only CPU:0: choose one, or leave learner.device empty.",
+  ),
+  (
+    "serve",
+    "No --config is given: name a preset (see 'slipstream presets') or a file.",
+  ),
+  (
+    "serve --config=three_rooms --inline",
+    "'slipstream serve' has no flag --inline: see 'slipstream serve --help'.",
+  ),
+  (
+    "serve --config=three_rooms --port=SILENT",
+    "Port SILENT is in use: stop the process that listens there, or choose another port with --port.",
+  ),
+  (
+    "serve --config=three_rooms --run_root=file",
+    "The run directory TMP/file/three_rooms/RUN_ID cannot be written (Not a directory): choose another place with "
+    "--run_root.",
+  ),
+  (
+    "serve --resume=logs_is_a_file/FINISHED",
+    "The run directory TMP/logs_is_a_file/FINISHED cannot be written (File exists: "
+    "TMP/logs_is_a_file/FINISHED/logs): make it a folder that you may write, or resume a copy of it.",
+  ),
+  (
+    "serve --resume=runs/three_rooms/FINISHED",
+    "Run FINISHED has taken 401 environment steps, and its budget is 400: give it more with "
+    "--config.environment_steps.",
+  ),
+  (
+    "serve --resume=locked/FINISHED --config.environment_steps=500",
+    "Another process serves the run of TMP/locked/FINISHED/checkpoints/replay: wait for its end, or use its address.",
+  ),
+  (
+    "evaluate",
+    "Give either --checkpoint (to play a stored policy) or --server (to evaluate a running job).",
+  ),
+  (
+    "evaluate --checkpoint=policy.npz --server=localhost:NOBODY",
+    "Give either --checkpoint (to play a stored policy) or --server (to evaluate a running job).",
+  ),
+  (
+    "evaluate --checkpoint=policy.npz --run_dir=empty",
+    "--run_dir has no effect with --checkpoint: leave it out (see 'slipstream evaluate --help').",
+  ),
+  (
+    "evaluate --checkpoint=missing",
+    "missing holds no policy (checkpoints/policy/best.npz or latest.npz): name a run directory or such a file.",
+  ),
+  (
+    "evaluate --checkpoint=missing.npz",
+    "missing.npz is not a policy file (No such file or directory): name a run directory or one of its "
+    "checkpoints/policy/*.npz.",
+  ),
+  (
+    "evaluate --checkpoint=file",
+    "file holds no policy (checkpoints/policy/best.npz or latest.npz): name a run directory or such a file.",
+  ),
+  (
+    "evaluate --checkpoint=empty",
+    "empty holds no policy (checkpoints/policy/best.npz or latest.npz): name a run directory or such a file.",
+  ),
+  (
+    "evaluate --checkpoint=text.npz",
+    "text.npz is not a policy file (ValueError): name a run directory or one of its checkpoints/policy/*.npz.",
+  ),
+  (
+    "evaluate --checkpoint=folder.npz",
+    "folder.npz is not a policy file (Is a directory): name a run directory or one of its checkpoints/policy/*.npz.",
+  ),
+  (
+    "evaluate --checkpoint=no_policy/FINISHED",
+    "no_policy/FINISHED holds no policy (checkpoints/policy/best.npz or latest.npz): name a run directory or such "
+    "a file.",
+  ),
+  (
+    "evaluate --checkpoint=policies_are_bytes/FINISHED",
+    "policies_are_bytes/FINISHED/checkpoints/policy/latest.npz is not a policy file (BadZipFile): name a run "
+    "directory or one of its checkpoints/policy/*.npz.",
+  ),
+  (
+    "evaluate --checkpoint=policy.npz --episodes=-1",
+    "--episodes is '-1': it must be a non-negative integer (see 'slipstream evaluate --help').",
+  ),
+  (
+    "evaluate --checkpoint=policy.npz --episodes=many",
+    "--episodes is 'many': it must be a non-negative integer (see 'slipstream evaluate --help').",
+  ),
+  (
+    "evaluate --checkpoint=policy.npz --episodes=0",
+    "There is nothing to do with the policy: give --episodes, --video or --export.",
+  ),
+  (
+    "evaluate --checkpoint=policy.npz --episodes=0 --export=file",
+    "--export names file, which is a file: name a new folder.",
+  ),
+  (
+    "evaluate --checkpoint=policy.npz --episodes=0 --export=file/model",
+    "The SavedModel cannot be written to file/model (Not a directory): choose another folder with --export.",
+  ),
+  (
+    "evaluate --checkpoint=policy.npz --episodes=0 --export=/proc/model",
+    "The SavedModel cannot be written to /proc/model (No such file or directory): choose another folder with --export.",
+  ),
+  (
+    "evaluate --checkpoint=policy.npz --episodes=0 --export=full",
+    "--export names full, which holds other files: name a new folder, or empty this one.",
+  ),
+  (
+    "evaluate --checkpoint=videos_is_a_file/FINISHED --episodes=0 --video",
+    "The video cannot be written to videos_is_a_file/FINISHED/videos/policy_1.gif (File exists): make room, or "
+    "copy the policy file to a folder that you may write.",
+  ),
+  (
+    "events",
+    "No --config is given: name a preset (see 'slipstream presets') or a file.",
+  ),
+  (
+    "events --config=three_rooms --steps=0",
+    "--steps is '0': it must be a positive integer (see 'slipstream events --help').",
+  ),
+  (
+    "events --config=three_rooms --seed=2147483648",
+    "--seed is '2147483648': it must be an integer in the range [0, 2147483647] (see 'slipstream events --help').",
+  ),
+  (
+    "events --config=three_rooms --epsilon=0.5",
+    "--epsilon is for a policy: add --checkpoint, or leave --epsilon out, as all actions are random.",
+  ),
+  (
+    "events --checkpoint=policy.npz --epsilon=2",
+    "--epsilon is '2': it must be a number in the range [0.0, 1.0] (see 'slipstream events --help').",
+  ),
+  (
+    "events --checkpoint=policy.npz --epsilon=nan",
+    "--epsilon is 'nan': it must be a number in the range [0, 1] (see 'slipstream events --help').",
+  ),
+  (
+    "events --checkpoint=empty",
+    "empty holds no policy (checkpoints/policy/best.npz or latest.npz): name a run directory or such a file.",
+  ),
+  (
+    "events --config=cartpole",
+    "The config 'cartpole' has no events: add some, see docs/events.md.",
+  ),
+  (
+    "events --config=three_rooms --config.events.done.condition=json:dumps --steps=10",
+    "The condition of event 'done' raised TypeError (Object of type ndarray is not JSON serializable): fix it.",
+  ),
+  (
+    "events --config=three_rooms --config.events.done.arguments.x=3",
+    "The condition of event 'done', 'environments.three_rooms:done', cannot be called with a step and the "
+    "arguments {'x': 3} (got an unexpected keyword argument 'x'): change one.",
+  ),
+  (
+    "events --config=three_rooms --config.events.done.condition=environments.conditions:Region",
+    "The condition of event 'done', 'environments.conditions:Region', cannot be made with the arguments {} "
+    "(TypeError: Region.__init__() missing 2 required positional arguments: 'low' and 'high'): change them.",
+  ),
+  (
+    "events --config=three_rooms --config.events.done.histroy=3",
+    "The config has no key 'events.done.histroy': did you mean 'history'?",
+  ),
+  (
+    "events --checkpoint=policy.npz --method=pbs",
+    "The config 'three_rooms' has no potential to shape rewards by: name one in environment.potential, for example "
+    "environments.potentials:AtCells.",
+  ),
+  (
+    "events --checkpoint=runs/three_rooms/FINISHED --config.environment.arguments.room_size=401",
+    "three_rooms has the room_size 401: it must be a whole number from 2 to 400.",
+  ),
+)
