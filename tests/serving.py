@@ -164,10 +164,15 @@ def free_port() -> int:
   return port
 
 
-def checkpoint_version_2(connection: Connection, config: RunConfig, run_id: str) -> None:
-  """Writes the checkpoint of an inline run that a server of layout version 2 would have written."""
+def write_version_2(connection: Connection, config: RunConfig, run_id: str) -> None:
+  """Writes the manifest of an inline run that a server of layout version 2 would have written."""
   manifest = {"run_id": run_id, "config": to_dict(config), "codec": to_dict(CODEC), "inline": True, "layout_version": 2}
   connection.writer().write(layout.RUN, [encode_text(json.dumps({**manifest, "versions": {}}))])
+
+
+def checkpoint_version_2(connection: Connection, config: RunConfig, run_id: str) -> None:
+  """Writes the checkpoint of such a run."""
+  write_version_2(connection, config, run_id)
   connection.client.checkpoint()
 
 
