@@ -18,10 +18,10 @@ import pytest
 from launch import roles
 from slipstream.commands import COMMANDS, status
 from slipstream.main import run
-from tests.slipstream.mistakes import configs, overview, runs, servers, studies
+from tests.slipstream.mistakes import comparisons, configs, overview, runs, servers, studies, worlds
 from tests.slipstream.mistakes.places import Places, made_places
 
-ROWS = (*overview.ROWS, *configs.ROWS, *runs.ROWS, *servers.ROWS, *studies.ROWS)
+ROWS = (*overview.ROWS, *configs.ROWS, *worlds.ROWS, *runs.ROWS, *servers.ROWS, *studies.ROWS, *comparisons.ROWS)
 # What a real process says; of each kind one.
 _IN_A_PROCESS = (
   "train --confg=three_rooms",

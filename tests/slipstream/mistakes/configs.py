@@ -95,7 +95,7 @@ ROWS = (
   ),
   (
     "train --config=three_rooms --config.=3",
-    "The config has no key '': known here: name, seed, environment_steps, environment, events, replay, network, "
+    "The config has no key '': known here: name, seed, environment_steps, method, environment, events, replay, network, "
     "actor, learner, evaluator.",
   ),
   (
@@ -320,7 +320,7 @@ ROWS = (
   ),
   (
     "train --config=three_rooms --config.replay.tables.done.name=policy",
-    "The table name 'policy' is reserved (policy, run, episodes, heartbeats, histories, status): rename it.",
+    "The table name 'policy' is reserved (policy, run, episodes, heartbeats, histories, pace, status): rename it.",
   ),
   (
     "train --config=three_rooms --config.replay.tables.done.name=at_gap",
@@ -387,7 +387,7 @@ ROWS = (
   (
     "train --config=three_rooms --config.environment.name=json:dumps",
     "The environment 'json:dumps' cannot be made with the arguments {} (TypeError: dumps() missing 1 required "
-    "positional argument: 'obj'): check environment.name and environment.arguments.",
+    "positional argument: 'obj'): check environment.name and environment.arguments. (--verbose shows the traceback.)",
   ),
   (
     "train --config=three_rooms --config.environment.arguments=3",
@@ -414,7 +414,7 @@ ROWS = (
   (
     "train --config=three_rooms --config.environment.potential=environments.potentials:AtCells",
     "environment.potential, 'environments.potentials:AtCells', cannot be made with the arguments {} (TypeError: "
-    "AtCells.__init__() missing 1 required positional argument: 'cells'): change them.",
+    "AtCells.__init__() missing 1 required positional argument: 'cells'): change them. (--verbose shows the traceback.)",
   ),
   (
     "train --config=three_rooms --method=unifrom",

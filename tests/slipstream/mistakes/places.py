@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import json
 import pathlib
 import re
 import shutil
@@ -23,11 +24,22 @@ _TINY = (
   "--config.learner.updates_per_block=8 --config.network.hidden_sizes=[8] --config.evaluator.solved_evaluations=0 "
   "--config.environment.arguments.room_size=2 --config.environment.arguments.time_limit=12"
 )
+# Its world fails as `environment.arguments` says.
+_FAULTY = {
+  "name": "faulty",
+  "environment": {"name": "tests.faulty_world:Faulty"},
+  "events": [{"name": "ended", "condition": "environments.conditions:EpisodeEnd", "history": 3}],
+  "replay": {
+    "default": {"name": "default", "probability": 0.5, "min_size": 10},
+    "tables": [{"name": "ended", "probability": 0.5}],
+  },
+}
 _FILES = {
   "file": "",
   "full/file": "",
   "begun.json": "{",
   "list.json": "[1]",
+  "faulty.json": json.dumps(_FAULTY),
   "deep.json": "[" * 100_000,
   "typing_error.json": '{"sed": 1}',
   "infinite.json": '{"environment_steps": 1e400}',

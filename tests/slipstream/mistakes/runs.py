@@ -283,7 +283,8 @@ ROWS = (
   ),
   (
     "events --config=three_rooms --config.events.done.condition=json:dumps --steps=10",
-    "The condition of event 'done' raised TypeError (Object of type ndarray is not JSON serializable): fix it.",
+    "The condition of event 'done' raised TypeError (Object of type ndarray is not JSON serializable): fix it. "
+    "(--verbose shows the traceback.)",
   ),
   (
     "events --config=three_rooms --config.events.done.arguments.x=3",
@@ -293,7 +294,8 @@ ROWS = (
   (
     "events --config=three_rooms --config.events.done.condition=environments.conditions:Region",
     "The condition of event 'done', 'environments.conditions:Region', cannot be made with the arguments {} "
-    "(TypeError: Region.__init__() missing 2 required positional arguments: 'low' and 'high'): change them.",
+    "(TypeError: Region.__init__() missing 2 required positional arguments: 'low' and 'high'): change them. "
+    "(--verbose shows the traceback.)",
   ),
   (
     "events --config=three_rooms --config.events.done.histroy=3",
