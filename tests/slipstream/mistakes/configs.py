@@ -320,7 +320,7 @@ ROWS = (
   ),
   (
     "train --config=three_rooms --config.replay.tables.done.name=policy",
-    "The table name 'policy' is reserved (policy, run, episodes, heartbeats, histories, status): rename it.",
+    "The table name 'policy' is reserved (policy, run, episodes, heartbeats, histories, pace, status): rename it.",
   ),
   (
     "train --config=three_rooms --config.replay.tables.done.name=at_gap",

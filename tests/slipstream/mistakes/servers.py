@@ -40,7 +40,7 @@ ROWS = (
   ),
   (
     "learn --server=localhost:BARE",
-    "The server at localhost:BARE holds no run after 0.2 s: see its log.",
+    "The server at localhost:BARE still starts, or writes a checkpoint, after 0.2 s: try again, and then see its log.",
   ),
   (
     "learn --server=localhost:INLINE",
@@ -48,7 +48,7 @@ ROWS = (
   ),
   (
     "learn --server=localhost:VERSION_2",
-    "The server's data have layout version 2 and this installation writes 3: use the same release of slipstream on "
+    "The server's data have layout version 2 and this installation writes 4: use the same release of slipstream on "
     "both sides.",
   ),
   (
@@ -224,10 +224,13 @@ FINDINGS = (
     "server: The server at localhost:FOREIGN has no table 'run', so it is no Slipstream server of this version: check the "
     "address, or use one release on both sides.",
   ),
-  ("doctor --server=localhost:BARE", "server: the replay server holds no run: see its log."),
+  (
+    "doctor --server=localhost:BARE",
+    "server: the replay server starts, or writes a checkpoint: try again in a minute, and then see its log.",
+  ),
   (
     "doctor --server=localhost:VERSION_2",
-    "server: The server's data have layout version 2 and this installation writes 3: use the same release of slipstream on "
+    "server: The server's data have layout version 2 and this installation writes 4: use the same release of slipstream on "
     "both sides.",
   ),
 )
