@@ -58,6 +58,7 @@ def make_config(
     replay=ReplayConfig(
       capacity=capacity,
       default=TableSpec(default, probability=shares[0]),
+      environment_steps_per_update=None,  # Neither side waits for the other.
       tables=tuple(TableSpec(name, probability=share) for name, share in zip(names, shares[1:], strict=True)),
     ),
     learner=LearnerConfig(batch_size=batch_size, device="CPU:0"),
@@ -118,7 +119,7 @@ def make_rows(codec: RowCodec, count: int, num_actions: int = 0, seed: int = 0) 
       for field in codec.fields
       if field.dtype == "float32"
     }
-    action = np.asarray(rng.integers(num_actions), np.int32) if num_actions else random["action"]
+    action = np.asarray(rng.integers(num_actions), np.int32) if num_actions else np.tanh(random["action"])
     rows.append(packer.pack({**zeros, **random, "discount": 1.0, "steps": 1, "step": step, "action": action}))
   return np.stack(rows)
 
