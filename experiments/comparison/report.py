@@ -111,7 +111,7 @@ def _runs(request: Request) -> list[StoredRun]:
       raise UserError(f"There are no runs in {folder}: name a run directory, or a folder that holds some.")
   runs = select(found.values(), request.filters)
   if not runs:
-    raise UserError(f"None of {len(found)} runs meets the filter: see their columns with 'slipstream runs'.")
+    raise UserError("No run meets the filter: see the runs' columns with 'slipstream runs'.")
   return runs
 
 

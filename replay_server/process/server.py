@@ -63,8 +63,8 @@ class ReplayServer:
       inline: whether the run is inline; the server then does not tie collecting to learning.
 
     Raises:
-      UserError: the port is in use, another process serves this run, or the checkpoint is another run's or does not fit the
-        tables or this release.
+      UserError: the port is in use, another process serves this run, or the checkpoint is another run's, damaged, or does not
+        fit the tables or this release.
     """
     check_port(port)
     checkpoint_dir.mkdir(parents=True, exist_ok=True)
@@ -108,17 +108,22 @@ class ReplayServer:
     except OtherLayout as error:
       raise UserError(
         f"The checkpoint in {self._checkpoint_dir} has layout version {error.version}, and this release of slipstream writes "
-        f"{layout.LAYOUT_VERSION}: resume the run with the release that began it, or start a new run. Nothing of it was changed."
+        f"{layout.LAYOUT_VERSION}: resume the run with the release that began it, or start a new run; nothing of it was changed."
       ) from None
     if found is not None:
       self._check_resumable(found)
+    elif self.restored:  # Reverb begins with empty tables if it cannot read a checkpoint's files.
+      raise UserError(
+        f"The checkpoint in {self._checkpoint_dir} cannot be read: move the last folder there away to resume from the one before "
+        "it, or start a new run; nothing of it was changed."
+      )
     write_manifest(self.connection, self.manifest)
 
   def _check_resumable(self, found: Manifest) -> None:
     if found.run_id != self.manifest.run_id:
       raise UserError(
         f"The checkpoint belongs to run {found.run_id}, not to {self.manifest.run_id}: resume that run, or name another "
-        "directory. Nothing of it was changed."
+        "directory; nothing of it was changed."
       )
     found.check_codec(self.manifest.codec)
     found.check_spec(self.manifest.spec)
@@ -126,7 +131,7 @@ class ReplayServer:
     if difference:
       raise UserError(
         f"The checkpoint's {difference}: Reverb keeps tables as they were checkpointed, so resume with what the run had, "
-        "or start a new run. Nothing of it was changed."
+        "or start a new run; nothing of it was changed."
       )
 
   def __enter__(self) -> "ReplayServer":

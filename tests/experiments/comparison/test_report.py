@@ -202,7 +202,7 @@ def test_the_config_of_an_experiments_run_is_found_by_its_digest(
       "No run's config has a field 'learning_rate': did you mean 'learner.learning_rate'?",
     ),
     (["{root}", "--reference=unifrom"], "--reference=unifrom is no group: did you mean 'uniform'?"),
-    (["{root}", "--filter=seed=9"], "None of 5 runs meets the filter: see their columns with 'slipstream runs'."),
+    (["{root}", "--filter=seed=9"], "No run meets the filter: see the runs' columns with 'slipstream runs'."),
     (["{root}", "--filter=sed=9"], "Runs have no column 'sed': did you mean 'seed'?"),
     (
       ["{root}", "--out={root}/file/report"],

@@ -170,6 +170,7 @@ _DAMAGES: Mapping[str, Callable[[pathlib.Path], None]] = {
   "policies_are_bytes": _with_content("checkpoints/policy/*.npz", b"PK\x03\x04junk"),
   "no_policy": _without("checkpoints/policy"),
   "no_tables": _without("checkpoints/replay"),
+  "tables_are_bytes": _with_content("checkpoints/replay/*/*.tfrecord", b"junk"),
 }
 
 

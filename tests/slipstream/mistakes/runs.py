@@ -89,8 +89,8 @@ ROWS = (
   ),
   (
     "train --resume=renamed/another_name --config.environment_steps=500 --inline --quiet",
-    "The checkpoint belongs to run FINISHED, not to another_name: resume that run, or name another directory. "
-    "Nothing of it was changed.",
+    "The checkpoint belongs to run FINISHED, not to another_name: resume that run, or name another directory; "
+    "nothing of it was changed.",
   ),
   (
     "train --resume=locked/FINISHED --config.environment_steps=500 --inline --quiet",
@@ -131,7 +131,7 @@ ROWS = (
     "--config.replay.tables.done.capacity=7000",
     "The checkpoint's table 'done' has the capacity 6000 and this config asks for 7000 (its capacity, "
     "replay.capacity, its probability): Reverb keeps tables as they were checkpointed, so resume with what the run "
-    "had, or start a new run. Nothing of it was changed.",
+    "had, or start a new run; nothing of it was changed.",
   ),
   (
     "train --resume=runs/three_rooms/FINISHED --config.environment_steps=500 --inline --quiet "
@@ -309,5 +309,10 @@ ROWS = (
   (
     "events --checkpoint=runs/three_rooms/FINISHED --config.environment.arguments.room_size=401",
     "three_rooms has the room_size 401: it must be a whole number from 2 to 400.",
+  ),
+  (
+    "train --resume=tables_are_bytes/FINISHED --config.environment_steps=500 --inline --quiet",
+    "The checkpoint in TMP/tables_are_bytes/FINISHED/checkpoints/replay cannot be read: move the last folder there "
+    "away to resume from the one before it, or start a new run; nothing of it was changed.",
   ),
 )
