@@ -5,7 +5,8 @@ import json
 import pathlib
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -70,7 +71,8 @@ def play_episode(
   environment: EventEnvironment,
   behaviour: Behaviour,
   stop: threading.Event | None = None,
-  record: bool = False,
+  record: Callable[[Any], npt.NDArray[np.uint8]] | None = None,
+  most_steps: int | None = None,
 ) -> PlayedEpisode:
   """Plays one episode.
 
@@ -78,15 +80,17 @@ def play_episode(
     environment: to play in.
     behaviour: chooses the actions.
     stop: ends the episode early when set.
-    record: whether to render every step; the environment must have been made with `render=True`.
+    record: turns the picture of each step into what is kept of it; None renders nothing. The environment must have been made
+      with `render=True`.
+    most_steps: after which a longer episode is cut off; None plays it to its end.
 
   Raises:
     Stopped: `stop` was set.
   """
   timestep = environment.reset()
   episode_return, length, events = 0.0, 0, 0
-  frames = [environment.render()] if record else []
-  while not timestep.last():
+  frames = [] if record is None else [record(environment.render())]
+  while not timestep.last() and length != most_steps:
     if stop is not None and stop.is_set():
       raise Stopped("Stopped during an evaluation.")
     (choice,) = choose_actions([behaviour], [timestep.observation])
@@ -94,8 +98,8 @@ def play_episode(
     episode_return += float(timestep.reward)
     length += 1
     events |= timestep.events
-    if record:
-      frames.append(environment.render())
+    if record is not None:
+      frames.append(record(environment.render()))
   return PlayedEpisode(episode_return, length, events, tuple(frames))
 
 
@@ -138,6 +142,7 @@ class Evaluator:
     seed: int,
     stop: threading.Event,
     checkpoint_dir: pathlib.Path | None = None,
+    film: Callable[[PolicySnapshot, int], None] | None = None,
   ):
     """Makes the evaluator.
 
@@ -147,6 +152,7 @@ class Evaluator:
       seed: of its environment and its random actions; see `split_seed`.
       stop: ends the evaluator when set.
       checkpoint_dir: for the best policy (best.npz); None to keep none.
+      film: called after every evaluation with the policy and the run's environment steps.
     """
     config = manifest.config
     self._state = "starting"
@@ -160,6 +166,7 @@ class Evaluator:
     self._source = PolicySource(connection, config.replay.default.name)
     self._writer = connection.writer()
     self._stop = stop
+    self._film = film
     self._best_path = None if checkpoint_dir is None else checkpoint_dir / "best.json"
     # A resumed run may have a best policy already.
     self._best = (False, -np.inf) if self._best_path is None else _read_best(self._best_path)
@@ -208,6 +215,9 @@ class Evaluator:
     behaviour = make_evaluated_behaviour(self._run_config, self._environment, snapshot, self._rng)
     episodes = [play_episode(self._environment, behaviour, self._stop) for _ in range(self._config.episodes)]
     self._report(snapshot, episodes)
+    if self._film is not None:
+      self._state = f"filming policy {snapshot.version}"
+      self._film(snapshot, self._source.environment_steps)
     return True
 
   def _report(self, snapshot: PolicySnapshot, episodes: list[PlayedEpisode]) -> None:

@@ -239,6 +239,8 @@ class EvaluatorConfig:
     solved_event: event that must occur in every episode of an evaluation for it to count as solved; empty for none.
     solved_return: mean return that an evaluation must reach to count as solved; None for none.
     solved_evaluations: solved evaluations in a row that end the run; 0 lets it use its whole budget.
+    video_period_seconds: minimum time between two animations of a greedy episode, in `videos/` and in TensorBoard, while the run
+      goes on; None makes none.
   """
 
   enabled: bool = True
@@ -249,6 +251,7 @@ class EvaluatorConfig:
   solved_event: str = ""
   solved_return: float | None = None
   solved_evaluations: int = 4
+  video_period_seconds: float | None = None
 
   def __post_init__(self) -> None:
     require_whole("evaluator", episodes=self.episodes, period_updates=self.period_updates)
@@ -262,6 +265,14 @@ class EvaluatorConfig:
       0 <= self.period_seconds <= MOST_SECONDS,
       f"evaluator.period_seconds is {self.period_seconds}: it must be a number of seconds from 0 to {MOST_SECONDS:,.0f}.",
     )
+
+    if self.video_period_seconds is not None:
+      require_seconds("evaluator", video_period_seconds=self.video_period_seconds)
+      require(
+        self.enabled,
+        "evaluator.video_period_seconds is set, but the evaluator, which records the videos, is switched off: set "
+        "evaluator.enabled to true.",
+      )
 
   @property
   def has_goal(self) -> bool:

@@ -16,6 +16,7 @@ from configs import RunConfig, ServerLost, Stopped, UserError
 from configs.seeding import derive_seed
 from launch.roles import environment_spec, prepare_tensorflow
 from launch.run_directory import RunDirectory
+from launch.videos import camera_of
 from launch.view import RunView
 from learner.learner import Learner, make_learner
 from replay_server.contract.messages import Heartbeat
@@ -61,12 +62,14 @@ def run_inline(
   with (
     ReplayServer(config, spec, run.run_id, run.replay_checkpoint, inline=True) as server,
     contextlib.closing(Keeper(server, run.path)) as keeper,
+    camera_of(config, run, stop) as camera,
   ):
     connection, manifest, seed = server.connection, server.manifest, config.seed
+    policies, film = run.checkpoints / "policy", None if camera is None else camera.film
     roles = _Roles(
       learner=make_learner(connection, manifest, derive_seed(seed, "learner"), stop, run.checkpoints),
       worker=RolloutWorker(connection, manifest, "actor_0", 0, derive_seed(seed, "actor"), stop),
-      evaluator=Evaluator(connection, manifest, derive_seed(seed, "evaluator"), stop, run.checkpoints / "policy"),
+      evaluator=Evaluator(connection, manifest, derive_seed(seed, "evaluator"), stop, policies, film),
     )
     run.write_config(config)  # Not before the learner has accepted its checkpoint's networks.
     steps_before = environment_steps(connection.info(), config.replay.default.name)

@@ -17,6 +17,7 @@ from environments import make_environment_spec, make_event_environment
 from launch import gpu
 from launch.process import RoleProcess
 from launch.run_directory import RunDirectory
+from launch.videos import camera_of
 from learner.learner import make_learner
 from networks import check_actions
 from replay_server.contract.codec import RowCodec
@@ -168,7 +169,7 @@ def act(process: RoleProcess, address: str, index: int) -> None:
 
 
 def evaluate(process: RoleProcess, address: str, run: RunDirectory | None = None) -> None:
-  """Runs the evaluator, which keeps the best policy in `run` if that is given.
+  """Runs the evaluator, which keeps the best policy and the videos in `run` if that is given.
 
   Raises:
     UserError: no server answers, the run directory cannot be written, or the environment cannot be made here.
@@ -180,8 +181,9 @@ def evaluate(process: RoleProcess, address: str, run: RunDirectory | None = None
   if run is not None:
     run.check_writable("choose another place with --run_dir.")
   policies = run.checkpoints / "policy" if run is not None else None
-  evaluator = Evaluator(connection, manifest, seed, process.stop, policies)
-  _live(process, connection, evaluator)
+  with camera_of(manifest.config, run, process.stop) as camera:
+    evaluator = Evaluator(connection, manifest, seed, process.stop, policies, None if camera is None else camera.film)
+    _live(process, connection, evaluator)
 
 
 def _live(process: RoleProcess, connection: Connection, role: Role) -> None:

@@ -13,6 +13,7 @@ from environments import make_event_environment
 from launch import report
 from launch.roles import environment_spec
 from launch.run_directory import RunDirectory
+from launch.videos import require_picture
 from networks import QNetwork, assign_weights, make_policy
 from replay_server.contract.policy import PolicySnapshot, StoredPolicy
 
@@ -63,14 +64,10 @@ def record_episode(config: RunConfig, snapshot: PolicySnapshot) -> PlayedEpisode
   seed, _ = split_seed(derive_seed(config.seed, "evaluator"))
   environment = make_event_environment(config, seed=seed, render=True)
   try:
-    episode = play_episode(environment, make_greedy_behaviour(config, environment, snapshot), record=True)
+    behaviour = make_greedy_behaviour(config, environment, snapshot)
+    return play_episode(environment, behaviour, record=lambda frame: require_picture(config, frame))
   finally:
     environment.close()
-  if any(frame is None or getattr(frame, "ndim", 0) != 3 for frame in episode.frames):
-    raise UserError(
-      f"Environment {config.environment.name!r} renders no pictures: let it support render_mode='rgb_array'."
-    )
-  return episode
 
 
 def save_video(config: RunConfig, snapshot: PolicySnapshot, policy: pathlib.Path) -> pathlib.Path:

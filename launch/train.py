@@ -16,6 +16,7 @@ from launch.inline import run_inline
 from launch.process import output_to, stop_on_signals
 from launch.roles import row_codec
 from launch.run_directory import RunDirectory, create_run_directory, open_run_directory, take_failures
+from launch.videos import check_videos
 from launch.view import RunView
 from launch.world_watch import say, watching_worlds
 from replay_server.contract.connection import Connection
@@ -64,6 +65,7 @@ def train(
     refuse_finished(earlier, config)
     take_failures(earlier.logs)  # Left over from a launcher that was killed before it could report them.
   memory = check_memory(config, row_codec(config))
+  check_videos(config)
   run = earlier or create_run_directory(config, run_root)
   with RunView(quiet=quiet) as view:
     if not quiet:

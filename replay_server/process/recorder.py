@@ -285,6 +285,20 @@ class BoardLog:
     with self._raising_os_errors():
       self._writer.add_summary(self._tf.Summary(value=values), step)
 
+  def write_animation(self, tag: str, animation: bytes, size: tuple[int, int], step: int) -> None:
+    """Adds an animated GIF at `step`, as a picture.
+
+    Args:
+      tag: its name.
+      animation: the GIF.
+      size: width and height.
+      step: of the run.
+    """
+    width, height = size
+    image = self._tf.Summary.Image(width=width, height=height, colorspace=3, encoded_image_string=animation)
+    with self._raising_os_errors():
+      self._writer.add_summary(self._tf.Summary(value=[self._tf.Summary.Value(tag=tag, image=image)]), step)
+
   def flush(self) -> None:
     """Writes buffered points to the disk."""
     with self._raising_os_errors():

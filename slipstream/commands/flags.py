@@ -120,7 +120,13 @@ def read_config(arguments: Arguments, otherwise: RunConfig | None = None) -> Run
     raise UserError("No --config is given: name a preset (see 'slipstream presets') or a file.")
   if values.method:
     config = apply_method(config, values.method)
-  return override(config, arguments.overrides)
+  return override(config, _shorthands(values) | dict(arguments.overrides))
+
+
+def _shorthands(values: flags.FlagValues) -> dict[str, str]:
+  """The overrides for which a command has flags of their own."""
+  given = values.video_period_seconds if "video_period_seconds" in values else None
+  return {} if given is None else {"evaluator.video_period_seconds": repr(given)}
 
 
 def require_server(values: flags.FlagValues) -> str:

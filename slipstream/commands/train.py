@@ -16,6 +16,12 @@ def _define_flags(values: flags.FlagValues) -> None:
   flags.DEFINE_bool(
     "inline", False, "Run in one process, with an exact number of environment steps per update.", flag_values=values
   )
+  flags.DEFINE_float(
+    "video_period_seconds",
+    None,
+    "Record a greedy episode as an animation this often while the run goes on; as --config.evaluator.video_period_seconds.",
+    flag_values=values,
+  )
   flags.DEFINE_bool("quiet", False, "Print nothing but the summary and the result.", flag_values=values)
 
 

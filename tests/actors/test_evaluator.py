@@ -1,5 +1,6 @@
 """The evaluator: what counts as solved, and which policies it evaluates and keeps."""
 
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -205,7 +206,7 @@ def test_stop_ends_the_evaluator_and_closes_its_environment(tmp_path: pathlib.Pa
 
 def test_frames_are_recorded_from_the_first_to_the_last() -> None:
   environment = make_event_environment(make_run(), render=True)
-  episode = play_episode(environment, _behaviour(_Always()), record=True)
+  episode = play_episode(environment, _behaviour(_Always()), record=np.asarray)
   assert len(episode.frames) == episode.length + 1 == TIME_LIMIT + 1
   assert isinstance(environment.reset(), EventTimeStep)
   np.testing.assert_array_equal(episode.frames[0], environment.render())
@@ -239,3 +240,27 @@ def test_any_policy_is_better_than_a_best_one_whose_note_cannot_be_read(
       assert load_snapshot(tmp_path / "best.npz").snapshot.version == version
   assert json.loads((tmp_path / "best.json").read_text()) == {"solved": False, "mean_return": -1e9}
   assert not list(tmp_path.glob("*.partial"))
+
+
+def test_an_episode_is_cut_off_after_the_steps_that_are_asked_for():
+  environment = make_event_environment(make_run(), seed=0, render=True)
+  with contextlib.closing(environment):
+    episode = play_episode(environment, _behaviour(_Always()), record=np.asarray, most_steps=3)
+  assert (episode.length, len(episode.frames)) == (3, 4)
+
+
+def test_after_an_evaluation_its_policy_is_filmed(tmp_path):
+  filmed = []
+  with serving(make_run(), tmp_path, SPEC) as server:
+    evaluator = Evaluator(
+      server.connection,
+      server.manifest,
+      0,
+      threading.Event(),
+      film=lambda policy, steps: filmed.append((policy.version, steps)),
+    )
+    assert not evaluator.step()
+    PolicyPublisher(server.connection).publish(snapshot(3))
+    assert evaluator.step()
+    assert not evaluator.step()
+  assert filmed == [(3, 0)]

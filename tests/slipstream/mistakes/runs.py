@@ -315,4 +315,21 @@ ROWS = (
     "The checkpoint in TMP/tables_are_bytes/FINISHED/checkpoints/replay cannot be read: move the last folder there "
     "away to resume from the one before it, or start a new run; nothing of it was changed.",
   ),
+  (
+    "train --config=faulty.json --video_period_seconds=60",
+    "Environment 'tests.faulty_world:Faulty' renders no pictures: let it support render_mode='rgb_array'.",
+  ),
+  (
+    "train --config=three_rooms --video_period_seconds=0",
+    "evaluator.video_period_seconds is 0.0: it must be a number of seconds above 0, at most 1,000,000,000.",
+  ),
+  (
+    "train --config=three_rooms --video_period_seconds=soon",
+    "--video_period_seconds is 'soon': it must be a number (see 'slipstream train --help').",
+  ),
+  (
+    "train --config=three_rooms --video_period_seconds=60 --config.evaluator.enabled=false",
+    "evaluator.video_period_seconds is set, but the evaluator, which records the videos, is switched off: set "
+    "evaluator.enabled to true.",
+  ),
 )
