@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from replay_server.contract.run import environment_steps
 from replay_server.contract.status import RunStatus
 from replay_server.process.keeper import TICK_SECONDS, Keeper
 from replay_server.process.server import ReplayServer
+from replay_server.process.sinks import open_sinks
 
 # Where `replay.environment_steps_per_update` is None.
 _STEPS_PER_UPDATE = 1.0
@@ -39,6 +40,7 @@ def run_inline(
   stop: threading.Event,
   view: RunView,
   on_evaluation: OnEvaluation = lambda gradient_steps, weights: None,
+  sinks: Sequence[str] = (),
 ) -> RunStatus:
   """Runs until solved, until the budget is used up, or until `stop` is set.
 
@@ -50,9 +52,10 @@ def run_inline(
     stop: ends the run, after its checkpoints are written.
     view: shows the run's progress.
     on_evaluation: called after every evaluation with the policy that was evaluated.
+    sinks: other services that get the run's numbers; see `replay_server.process.sinks`.
 
   Raises:
-    UserError: something is wrong with the environment or the checkpoint.
+    UserError: something is wrong with the environment or the checkpoint, or a service does not take the run.
   """
   prepare_tensorflow(config.learner.threads or 1)
   # For environments and conditions that use the global generators.
@@ -61,7 +64,8 @@ def run_inline(
   spec = environment_spec(config)
   with (
     ReplayServer(config, spec, run.run_id, run.replay_checkpoint, inline=True) as server,
-    contextlib.closing(Keeper(server, run.path)) as keeper,
+    open_sinks(sinks, run.run_id, config, run.path) as opened,
+    contextlib.closing(Keeper(server, run.path, opened)) as keeper,
     camera_of(config, run, stop) as camera,
   ):
     connection, manifest, seed = server.connection, server.manifest, config.seed

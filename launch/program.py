@@ -6,7 +6,7 @@ import os
 import pathlib
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
@@ -43,13 +43,13 @@ def _run_node(name: str, logs: pathlib.Path, body: Callable[[RoleProcess], None]
   RoleNode(name, logs, body).run()
 
 
-def build_program(config: RunConfig, run: RunDirectory, address: str) -> Any:
+def build_program(config: RunConfig, run: RunDirectory, address: str, sinks: Sequence[str] = ()) -> Any:
   """Builds a program of server, learner, rollout workers and evaluator, which share nothing but the server's address."""
   import launchpad as lp
 
   port = int(address.rpartition(":")[2])
   program = lp.Program("slipstream")
-  serve = functools.partial(roles.serve, config=config, run=run, port=port)
+  serve = functools.partial(roles.serve, config=config, run=run, port=port, sinks=sinks)
   with program.group("server"):
     program.add_node(lp.PyNode(_run_node, "server", run.logs, serve))
   learn = functools.partial(roles.learn, address=address, run_root=run.path.parent, run=run)

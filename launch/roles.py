@@ -5,6 +5,7 @@ import os
 import pathlib
 import threading
 import time
+from collections.abc import Sequence
 
 import tensorflow as tf
 from acme import specs
@@ -30,6 +31,7 @@ from replay_server.contract.run import read_live_status, read_manifest
 from replay_server.process.keeper import Keeper
 from replay_server.process.monitor import DEAD_AFTER_SECONDS
 from replay_server.process.server import ReplayServer
+from replay_server.process.sinks import open_sinks
 
 CONNECT_TIMEOUT_SECONDS = 60.0
 _POLL_SECONDS = 0.2
@@ -61,17 +63,28 @@ def row_codec(config: RunConfig) -> RowCodec:
   return run_codec(config, spec)
 
 
-def serve(process: RoleProcess, config: RunConfig, run: RunDirectory, port: int) -> None:
+def serve(process: RoleProcess, config: RunConfig, run: RunDirectory, port: int, sinks: Sequence[str] = ()) -> None:
   """Runs the server: tables, status, metrics and checkpoints, until the run ends.
 
+  Args:
+    process: of the role.
+    config: of the run.
+    run: the run directory.
+    port: to listen on.
+    sinks: other services that get the run's numbers; see `replay_server.process.sinks`.
+
   Raises:
-    UserError: the port is in use, or the checkpoint is not this run's.
+    UserError: the port is in use, the checkpoint is not this run's, or a service does not take the run.
   """
   prepare_tensorflow(1, sees_gpu=False)
-  with ReplayServer(config, environment_spec(config), run.run_id, run.replay_checkpoint, port) as server:
+  spec = environment_spec(config)
+  with (
+    open_sinks(sinks, run.run_id, config, run.path) as opened,  # First, as workers begin once the server answers.
+    ReplayServer(config, spec, run.run_id, run.replay_checkpoint, port) as server,
+  ):
     print(f"Serving run {run.run_id} on port {server.address.rpartition(':')[2]}.", flush=True)
     run.write_config(config)
-    with contextlib.closing(Keeper(server, run.path)) as keeper:
+    with contextlib.closing(Keeper(server, run.path, opened)) as keeper:
       status = keeper.run(process.stop)
     print(f"Run {run.run_id} ended: {status.phase}.", flush=True)
 

@@ -3,7 +3,7 @@
 import pathlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import portpicker
@@ -25,6 +25,7 @@ from replay_server.contract.status import RunStatus
 from replay_server.process.keeper import read_status
 from replay_server.process.memory import check_memory
 from replay_server.process.server import check_port
+from replay_server.process.sinks import check_sinks
 
 _POLL_SECONDS = 0.5
 _START_TIMEOUT_SECONDS = 300.0
@@ -40,6 +41,7 @@ def train(
   port: int = 0,
   inline: bool = False,
   quiet: bool = False,
+  sinks: Sequence[str] = (),
 ) -> Outcome:
   """Runs until solved, until the budget is used up, or until interrupted.
 
@@ -50,12 +52,14 @@ def train(
     port: of the server; 0 takes a free one.
     inline: run everything in this process, with an exact number of environment steps for each gradient step.
     quiet: show nothing while it runs.
+    sinks: other services that get the run's numbers, such as "wandb"; see `replay_server.process.sinks`.
 
   Raises:
-    UserError: something is wrong with the config, the environment, the port or the machine.
+    UserError: something is wrong with the config, the environment, the port, a service or the machine.
     RunFailed: a role failed.
   """
   check_port(port)
+  check_sinks(sinks)
   earlier = open_run_directory(resume) if resume else None
   if config is None:
     if earlier is None:
@@ -71,7 +75,7 @@ def train(
     if not quiet:
       view.message(f"Run {run.run_id} in {run.path}")
       view.message(memory)
-    status = _run_inline(config, run, view) if inline else _run_program(config, run, view, port)
+    status = _run_inline(config, run, view, sinks) if inline else _run_program(config, run, view, port, sinks)
     view.update(status)
   with watching_worlds():
     return finish(status, run, inline)
@@ -98,7 +102,7 @@ def refuse_finished(run: RunDirectory, config: RunConfig) -> None:
     )
 
 
-def _run_inline(config: RunConfig, run: RunDirectory, view: RunView) -> RunStatus:
+def _run_inline(config: RunConfig, run: RunDirectory, view: RunView, sinks: Sequence[str]) -> RunStatus:
   # What Reverb and the roles print goes to a log, as in a run of several processes, and not over the live view.
   def give_up(sentence: str) -> None:
     view.close()
@@ -106,13 +110,13 @@ def _run_inline(config: RunConfig, run: RunDirectory, view: RunView) -> RunStatu
 
   with stop_on_signals() as stop, output_to(run.logs / "inline"), watching_worlds(view.message, give_up):
     try:
-      return run_inline(config, run, stop, view)
+      return run_inline(config, run, stop, view, sinks=sinks)
     except UserError as error:
       print(error.trace, end="", flush=True)
       raise
 
 
-def _run_program(config: RunConfig, run: RunDirectory, view: RunView, port: int) -> RunStatus:
+def _run_program(config: RunConfig, run: RunDirectory, view: RunView, port: int, sinks: Sequence[str]) -> RunStatus:
   address = f"localhost:{port or portpicker.pick_unused_port()}"
   view.message(f"Server at {address}; more workers join with: slipstream attach --server={address} --actors=1")
   view.waiting("starting the server, the learner, the workers and the evaluator ...")
@@ -123,7 +127,7 @@ def _run_program(config: RunConfig, run: RunDirectory, view: RunView, port: int)
     interrupted.set()
     view.message("Stopping: the server and the learner write their checkpoints (a second Ctrl-C kills them at once).")
 
-  with program.launched(program.build_program(config, run, address), run, on_interrupt) as manager:
+  with program.launched(program.build_program(config, run, address, sinks), run, on_interrupt) as manager:
     done = threading.Event()
     watcher = threading.Thread(target=_watch, args=(address, view, done), name="view", daemon=True)
     watcher.start()

@@ -4,7 +4,7 @@ import contextlib
 import pathlib
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from configs import ServerLost, UserError
 from configs.files import replace_text
@@ -17,6 +17,7 @@ from replay_server.contract.status import RunStatus, parse_status, status_json
 from replay_server.process.monitor import Monitor
 from replay_server.process.recorder import Recorder
 from replay_server.process.server import CheckpointFailed, ReplayServer
+from replay_server.process.sinks import Sink
 
 TICK_SECONDS = 0.5
 # How long the last checkpoint waits for roles to end.
@@ -30,17 +31,18 @@ _MOST_MESSAGES = 1_000
 class Keeper:
   """Keeps one run's status and record; `tick` updates them."""
 
-  def __init__(self, server: ReplayServer, run_dir: pathlib.Path):
+  def __init__(self, server: ReplayServer, run_dir: pathlib.Path, sinks: Sequence[Sink] = ()):
     """Makes the keeper.
 
     Args:
       server: of the run.
       run_dir: for status.json, metrics.csv and tb/; if it has a status.json, its counts continue.
+      sinks: other places for the run's numbers.
     """
     self._server = server
     self._run_dir = run_dir
     self._status_path = run_dir / "status.json"
-    self._recorder = Recorder(run_dir)
+    self._recorder = Recorder(run_dir, sinks)
     self._monitor = Monitor(server.manifest.config, server.manifest.run_id, resumed=read_status(run_dir))
     self._writer: ItemWriter = server.connection.writer()
     self._status: RunStatus | None = None

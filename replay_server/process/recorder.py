@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from replay_server.contract.status import Evaluation, RunStatus, TableStatus
+from replay_server.process.sinks import Sink
 
 METRICS_FILE = "metrics.csv"
 TENSORBOARD_FOLDER = "tb"
@@ -85,10 +86,16 @@ class Recorder:
   TensorBoard tags are those of Stable-Baselines3, and replay/<table>/...; the x-axis is environment steps.
   """
 
-  def __init__(self, run_dir: pathlib.Path):
-    """Makes the directory if it is missing; the first record opens the files."""
+  def __init__(self, run_dir: pathlib.Path, sinks: Sequence[Sink] = ()):
+    """Makes the directory if it is missing; the first record opens the files.
+
+    Args:
+      run_dir: the run directory.
+      sinks: other places for what TensorBoard gets.
+    """
     run_dir.mkdir(parents=True, exist_ok=True)
     self._run_dir = run_dir
+    self._sinks = sinks
     self._csv: CsvLog | None = None
     self._board: BoardLog | None = None
     self._last: tuple[Any, ...] | None = None
@@ -126,16 +133,21 @@ class Recorder:
     for evaluation in status.evaluations:
       if _evaluation_key(evaluation) not in self._seen:
         self._csv.write(_evaluation_row(evaluation))
-        self._board.write(_evaluation_tags(evaluation), evaluation.environment_steps)
+        self._write_tags(self._board, _evaluation_tags(evaluation), evaluation.environment_steps)
     # Evaluations that left the status do not come back.
     self._seen = {_evaluation_key(evaluation) for evaluation in status.evaluations}
     counts = _counts(status)
     if counts != self._last:
       self._csv.write(_status_row(status))
       self._last = counts  # Set here, as the row must not be written twice if the next line fails.
-      self._board.write(_status_tags(status), status.environment_steps)
+      self._write_tags(self._board, _status_tags(status), status.environment_steps)
     self._csv.flush()
     self._board.flush()
+
+  def _write_tags(self, board: "BoardLog", tags: Row, step: int) -> None:
+    board.write(tags, step)
+    for sink in self._sinks:
+      sink.write(dict(_measured(tags)), step)
 
   def close(self) -> None:
     """Closes the files; may be called twice."""

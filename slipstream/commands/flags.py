@@ -61,6 +61,19 @@ def define_port(values: flags.FlagValues, default: int) -> None:
   flags.DEFINE_integer("port", default, "Port of the replay server; 0 takes a free one.", flag_values=values)
 
 
+def define_sinks(values: flags.FlagValues) -> None:
+  """--wandb and --mlflow; see `chosen_sinks`."""
+  for name, service in (("wandb", "Weights & Biases"), ("mlflow", "MLflow")):
+    flags.DEFINE_bool(
+      name, False, f"Send the run's numbers to {service} too, through its own client.", flag_values=values
+    )
+
+
+def chosen_sinks(values: flags.FlagValues) -> tuple[str, ...]:
+  """The names of the services of `define_sinks` that are asked for."""
+  return tuple(name for name in ("wandb", "mlflow") if values[name].value)
+
+
 def define_resume(values: flags.FlagValues) -> None:
   """--resume; see `read_config`."""
   flags.DEFINE_string(

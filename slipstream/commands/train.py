@@ -5,7 +5,15 @@ import pathlib
 from absl import flags
 
 from slipstream.commands.command import Arguments, Command
-from slipstream.commands.flags import define_config, define_port, define_resume, define_run_root, read_config
+from slipstream.commands.flags import (
+  chosen_sinks,
+  define_config,
+  define_port,
+  define_resume,
+  define_run_root,
+  define_sinks,
+  read_config,
+)
 
 
 def _define_flags(values: flags.FlagValues) -> None:
@@ -13,6 +21,7 @@ def _define_flags(values: flags.FlagValues) -> None:
   define_run_root(values)
   define_resume(values)
   define_port(values, 0)
+  define_sinks(values)
   flags.DEFINE_bool(
     "inline", False, "Run in one process, with an exact number of environment steps per update.", flag_values=values
   )
@@ -36,6 +45,7 @@ def _run(arguments: Arguments) -> int:
     port=values.port,
     inline=values.inline,
     quiet=values.quiet,
+    sinks=chosen_sinks(values),
   )
   print(outcome.summary)
   print(outcome.result, flush=True)
