@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from configs import UserError
 from replay_server.contract import layout
 from replay_server.contract.connection import Connection
-from replay_server.contract.manifest import Manifest
+from replay_server.contract.manifest import Manifest, OtherLayout
 from replay_server.contract.messages import decode_text, encode_text
 from replay_server.contract.status import RunStatus, parse_status
 
@@ -37,7 +38,17 @@ def read_stored_manifest(connection: Connection) -> Manifest | None:
     OtherLayout: the manifest has another layout version.
   """
   columns = connection.read(layout.RUN, "reading the run's manifest")
-  return None if columns is None else Manifest.from_json(decode_text(columns[0]))
+  if columns is None:
+    return None
+  try:
+    return Manifest.from_json(decode_text(columns[0]))
+  except (OtherLayout, UserError):
+    raise
+  except Exception:  # Another Reverb server's table of the same name may hold anything.
+    raise UserError(
+      f"The server at {connection.address} has a table {layout.RUN!r} that holds no manifest of Slipstream's: name the address "
+      "of a Slipstream server."
+    ) from None
 
 
 def read_live_status(connection: Connection) -> RunStatus | None:

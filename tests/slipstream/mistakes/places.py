@@ -13,6 +13,8 @@ import reverb
 
 from configs import override
 from configs.files import FileLock
+from replay_server.contract.connection import Connection
+from replay_server.contract.messages import encode_text
 from replay_server.process.server import ReplayServer
 from slipstream.commands import COMMANDS
 from slipstream.main import run
@@ -212,6 +214,14 @@ def _bare(folder: pathlib.Path) -> Iterator[int]:
     server.stop()
 
 
+@contextlib.contextmanager
+def _theirs(folder: pathlib.Path) -> Iterator[int]:
+  """A Reverb server of another project, with a table of the same name."""
+  with _bare(folder) as port:
+    Connection(f"localhost:{port}").writer().write("run", [encode_text("theirs")])
+    yield port
+
+
 def _port(server: ReplayServer) -> int:
   return int(server.address.rpartition(":")[2])
 
@@ -257,6 +267,7 @@ _SERVERS: Mapping[str, Callable[[pathlib.Path], contextlib.AbstractContextManage
   "SILENT": _silent,
   "FOREIGN": _foreign,
   "BARE": _bare,
+  "THEIRS": _theirs,
   "INLINE": _inline,
   "VERSION_2": _version_2,
   "ELSEWHERE": _elsewhere,

@@ -39,6 +39,11 @@ ROWS = (
     "address, or use one release on both sides.",
   ),
   (
+    "learn --server=localhost:THEIRS",
+    "The server at localhost:THEIRS has a table 'run' that holds no manifest of Slipstream's: name the address of a Slipstream "
+    "server.",
+  ),
+  (
     "learn --server=localhost:BARE",
     "The server at localhost:BARE still starts, or writes a checkpoint, after 0.2 s: try again, and then see its log.",
   ),
