@@ -124,7 +124,7 @@ def _take_turns(
   ticked = -TICK_SECONDS
   while not stop.is_set():
     steps = steps_before + worker.environment_steps
-    evaluated = False
+    evaluated, at_budget = False, steps >= config.environment_steps
     if steps >= stored and (steps - warm_up) / steps_per_update - learner.gradient_steps >= block:
       worker.flush()
       before = learner.gradient_steps
@@ -134,9 +134,8 @@ def _take_turns(
         evaluated = roles.evaluator.step()
         if evaluated:
           on_evaluation(learner.gradient_steps, learner.get_variables([])[0])
-    else:
+    elif not at_budget:
       worker.step()
-    at_budget = steps >= config.environment_steps
     if at_budget:
       worker.flush()  # The server counts the steps that have reached it.
     # The status is updated by the clock, and whenever the run may end: after an evaluation and at its budget.
@@ -146,6 +145,8 @@ def _take_turns(
       view.update(status)
       if status.finished:
         return
+      if at_budget:
+        worker.step()  # Rows of n steps are stored n - 1 steps later, so the server has not counted all steps yet.
       if keeper.checkpoint_is_due():
         # Tables and learner together, so that a killed run resumes both from the same moment.
         worker.flush()

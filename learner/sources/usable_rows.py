@@ -92,9 +92,9 @@ class UsableRows:
     rows = block.rows[unusable]
     fields = self._codec.unpack(rows)
     writers = fields["episode"] >> EPISODE_BITS
-    for writer in writers.tolist():
+    for row, writer in zip(rows, writers.tolist(), strict=True):
       if not self._by_writer[writer]:
-        print(f"Writer {writer} wrote a row that cannot be learned from: {self._check.reason(rows[0])}.", flush=True)
+        print(f"Writer {writer} wrote a row that cannot be learned from: {self._check.reason(row)}.", flush=True)
       self._by_writer[writer] += 1
     named = frozenset(zip(fields["episode"].tolist(), fields["step"].tolist(), strict=True))
     self._note(_Found(unusable.size, len(rows), named))

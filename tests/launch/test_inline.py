@@ -72,6 +72,14 @@ def test_gradient_steps_follow_environment_steps_exactly_and_the_budget_is_kept_
   assert resumed.status.wall_seconds > outcome.status.wall_seconds
 
 
+@pytest.mark.parametrize("n_step", ["1", "3"])
+def test_a_run_ends_at_its_budget_where_no_update_is_due(tmp_path, n_step):
+  config = small_world(environment_steps="1003", evaluator__solved_evaluations="1000", learner__n_step=n_step)
+  outcome = slipstream.train(config, run_root=tmp_path, inline=True, quiet=True)
+  assert outcome.status.environment_steps == 1003
+  assert outcome.exit_code == 3
+
+
 def test_what_a_run_stores_as_its_config_is_what_was_asked_for(tmp_path, monkeypatch):
   config = small_world(environment_steps="1000", evaluator__solved_evaluations="1000")
   assert config.learner.prefetch  # An inline run does not prefetch, but must not store that.
