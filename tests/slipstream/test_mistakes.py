@@ -1,8 +1,8 @@
 """Every mistake on the command line: its exit code, and the one sentence that says what is wrong and what to do.
 
 The table is in `tests/slipstream/mistakes/`, a module for each kind of mistake. In it, words in capitals stand for what differs
-from session to session: TMP for the working folder, FINISHED for the id of a run there, the names of servers (`places.py`) for
-their ports. To add a mistake, write its command line and its sentence, and what it needs in `places.py`.
+from one run of the tests to the next: TMP for the working folder, FINISHED for the id of a run there, the names of servers
+(`places.py`) for their ports. To add a mistake, write its command line and its sentence, and what it needs in `places.py`.
 """
 
 import itertools

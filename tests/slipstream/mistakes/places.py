@@ -59,20 +59,20 @@ class Places:
 
   Attributes:
     folder: the working folder of every command.
-    names: placeholder in the table -> what stands for it in this session.
+    names: placeholder in the table -> what stands for it here.
   """
 
   folder: pathlib.Path
   names: Mapping[str, str]
 
   def fill_in(self, text: str) -> str:
-    """`text` with the session's names for the table's."""
+    """`text` with the names of this run of the tests for the table's."""
     for placeholder, name in self.names.items():
       text = text.replace(placeholder, name)
     return text
 
   def take_out(self, text: str) -> str:
-    """`text` with the table's names for the session's, and for what no session can know."""
+    """`text` with the table's names for those of this run of the tests, and for what no run can know."""
     for placeholder, name in self.names.items():
       text = text.replace(name, placeholder)
     text = re.sub(r"\d{8}-\d{6}-[0-9a-f]{4}", "RUN_ID", text)
