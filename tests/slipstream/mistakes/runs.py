@@ -50,7 +50,7 @@ ROWS = (
   ),
   (
     "train --resume=runs/three_rooms/FINISHED",
-    "Run FINISHED has taken 401 environment steps, and its budget is 400: give it more with "
+    "Run FINISHED has taken 400 environment steps, and its budget is 400: give it more with "
     "--config.environment_steps.",
   ),
   (
@@ -162,7 +162,7 @@ ROWS = (
   ),
   (
     "serve --resume=runs/three_rooms/FINISHED",
-    "Run FINISHED has taken 401 environment steps, and its budget is 400: give it more with "
+    "Run FINISHED has taken 400 environment steps, and its budget is 400: give it more with "
     "--config.environment_steps.",
   ),
   (
