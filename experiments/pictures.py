@@ -30,26 +30,30 @@ def draw(
   """Writes a PNG.
 
   Args:
-    experiment: gives the panels.
+    experiment: gives the panels; one without a method that was run is left out.
     methods: in the order of the legend.
     results: method -> its runs; a method without runs is left out.
     path: of the picture.
   """
   shown = [method for method in methods if results.get(method.name)]
-  columns = min(_COLUMNS, len(experiment.panels))
-  rows = math.ceil(len(experiment.panels) / columns)
+  panels = [(panel, drawn) for panel in experiment.panels if (drawn := _methods_of(panel, shown))]
+  columns = max(1, min(_COLUMNS, len(panels)))
+  rows = max(1, math.ceil(len(panels) / columns))
   figure = Figure(figsize=(4.8 * columns, 3.4 * rows + 0.9), dpi=150, layout="constrained")
   grid = figure.subplots(rows, columns, squeeze=False).ravel()
   styles = styles_of([method.name for method in shown])
-  for axes, panel in zip(grid, experiment.panels, strict=False):
-    drawn = [method for method in shown if not panel.methods or method.name in panel.methods]
+  for axes, (panel, drawn) in zip(grid, panels, strict=False):
     _draw_panel(axes, experiment, panel, drawn, results, styles)
-  for axes in grid[len(experiment.panels) :]:
+  for axes in grid[len(panels) :]:
     axes.set_visible(False)
   handles = {label: line for axes in grid for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
   figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=2 * columns, frameon=False)
   figure.suptitle(f"{experiment.name}: {_what_is_drawn(experiment, results)}", fontsize="medium")
   figure.savefig(path)
+
+
+def _methods_of(panel: Panel, shown: Sequence[Method]) -> list[Method]:
+  return [method for method in shown if not panel.methods or method.name in panel.methods]
 
 
 def styles_of(names: Sequence[str]) -> dict[str, tuple[str, str]]:
