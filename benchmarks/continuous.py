@@ -54,7 +54,7 @@ def run(runs: int, quick: bool) -> Report:
 
 
 def _prioritized(config: RunConfig, quick: bool) -> RunConfig:
-  """With priorities in every table, and no limit on samples per insert."""
+  """With priorities in every table, and neither side waiting for the other."""
   capacity = 2_000 if quick else 20_000
   replay = config.replay
   default, *events = (dataclasses.replace(table, selector="prioritized", min_size=1) for table in replay.all_tables)

@@ -65,8 +65,8 @@ class LearnerConfig:
     cagrad: how the tables' gradients are combined.
     target_update_rate: fraction of the way that each update moves a target network to the online weights (Polyak averaging).
     updates_per_block: K, gradient steps per call; a block of K batches is drawn at once.
-    prefetch: whether the next block is drawn while the current one is used. False with `updates_per_block=1` draws each batch
-      only after the previous update.
+    prefetch: whether the next block is drawn while the current one is used. False draws a block when it is due, and so with
+      `updates_per_block=1` each batch only after the previous update.
     publish_period_updates: gradient steps between two policies sent to the workers.
     checkpoint_period_seconds: time between two checkpoints; another is written when the run stops.
     mixed_precision: whether hidden layers are computed in float16, with float32 weights and loss scaling; for large networks on

@@ -76,7 +76,8 @@ class StratifiedSampler:
     Raises:
       Stopped: stopped while waiting.
     """
-    self._wait_until_ready()
+    if not self._ready[0]:
+      self._wait_until_ready()  # No block is taken, and none is waited for, before the run has its first transitions.
     if not self._permits.take():
       raise Stopped("Stopped while waiting for environment steps.")
     while True:
