@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator, Sequence
 
 from configs import UserError
+from configs.exit_codes import ExitCode
 from configs.files import replace_text
 from experiments.curves import curves_csv, read_curves
 from experiments.definition import Budget, Experiment, Method
@@ -16,9 +17,6 @@ from experiments.pool import FailedRun, Folder, run_jobs
 from experiments.progress import ProgressView
 from experiments.registry import EXPERIMENTS, find_budget, find_experiment
 from launch.process import stop_on_signals
-
-EXIT_FAILED = 1
-EXIT_INTERRUPTED = 130
 
 
 def run_command(name: str, seeds: int | None, processes: int | None, budget: str, out: str, methods: str) -> int:
@@ -75,13 +73,13 @@ def run_experiment(
   if interrupted:
     done = sum(folder.done(job) for job in jobs)
     print(f"Interrupted: {done} of {len(jobs)} runs are done and kept. Go on with: {command}", flush=True)
-    return EXIT_INTERRUPTED
+    return ExitCode.INTERRUPTED
   results = _results(methods, jobs, folder)
   if any(results.values()):
     _write(experiment, methods, budget, results, folder, command)
   if failed:
     print(f"{len(failed)} of {len(jobs)} runs failed (see above). Try them again with: {command}", flush=True)
-    return EXIT_FAILED
+    return ExitCode.FAILED
   return 0
 
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import os
 import pathlib
 import sys
 import threading
@@ -27,10 +26,8 @@ def main(job_file: str, run_folder: str, result_file: str, parent: str) -> int:
   """Runs a job and writes its result; returns the exit code."""
   with stop_on_signals() as stop:
     run = RunDirectory(pathlib.Path(run_folder))
-    process = RoleProcess("run", stop, run.logs)
-    process.watch_parent()
-    if os.getppid() != int(parent):  # The parent died while this process imported its modules.
-      return 0
+    process = RoleProcess("run", stop)
+    process.watch_parent(int(parent))
     return process.run(lambda: run_job(read_job(pathlib.Path(job_file)), run, pathlib.Path(result_file), stop))
 
 

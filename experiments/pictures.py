@@ -18,6 +18,10 @@ _COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#
 _DASHES = ("-", "--", ":", "-.")
 # Each of the paper's methods has the same colour in every picture.
 _METHODS = dict(zip(("uniform", "sset", "per", "reverse_sweep", "sset_per", "pbs", "sset_pbs"), _COLOURS, strict=True))
+_PANEL_INCHES = 4.8
+# Of a legend: the line before a label, and a letter of it.
+_HANDLE_INCHES = 0.6
+_LETTER_INCHES = 0.075
 _COLUMNS = 2
 
 
@@ -39,7 +43,7 @@ def draw(
   panels = [(panel, drawn) for panel in experiment.panels if (drawn := _methods_of(panel, shown))]
   columns = max(1, min(_COLUMNS, len(panels)))
   rows = max(1, math.ceil(len(panels) / columns))
-  figure = Figure(figsize=(4.8 * columns, 3.4 * rows + 0.9), dpi=150, layout="constrained")
+  figure = Figure(figsize=(_PANEL_INCHES * columns, 3.4 * rows + 0.9), dpi=150, layout="constrained")
   grid = figure.subplots(rows, columns, squeeze=False).ravel()
   styles = styles_of([method.name for method in shown])
   for axes, (panel, drawn) in zip(grid, panels, strict=False):
@@ -47,7 +51,10 @@ def draw(
   for axes in grid[len(panels) :]:
     axes.set_visible(False)
   handles = {label: line for axes in grid for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-  figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=2 * columns, frameon=False)
+  beside = max(1, int(_PANEL_INCHES * columns / (_HANDLE_INCHES + _LETTER_INCHES * max(map(len, handles), default=0))))
+  figure.legend(
+    list(handles.values()), list(handles), loc="outside lower center", ncols=min(2 * columns, beside), frameon=False
+  )
   figure.suptitle(f"{experiment.name}: {_what_is_drawn(experiment, results)}", fontsize="medium")
   figure.savefig(path)
 

@@ -13,7 +13,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from experiments.jobs import Job, read_result, result_path, write_job
-from launch.run_directory import RunDirectory, take_failures
+from launch.process import FAILURE_FILE
+from launch.run_directory import RunDirectory, failure_file, take_failures
 
 _POLL_SECONDS = 0.2
 # Each run has one core, on which threads of libraries would only get in each other's way. The networks are too small to gain
@@ -95,7 +96,7 @@ class _Running:
     with self.log.open("w") as log:
       self.process = subprocess.Popen(
         [sys.executable, "-m", "experiments.one_run", *arguments],
-        env={**os.environ, **_ENVIRONMENT},
+        env={**os.environ, **_ENVIRONMENT, FAILURE_FILE: str(failure_file(self._run.logs, "run"))},
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=subprocess.STDOUT,

@@ -12,6 +12,7 @@ EXPERIMENTS: Mapping[str, Callable[[], Experiment]] = {
   "new_items": three_rooms.get_new_items,
   "two_rooms": two_rooms.get_experiment,
   "shaping": two_rooms.get_shaping,
+  "potentials": two_rooms.get_potentials,
   "bad_events": bad_events.get_experiment,
   "obstacle_course": obstacle_course.get_experiment,
   "randomised_skills": randomised_skills.get_experiment,

@@ -46,32 +46,54 @@ def get_experiment() -> Experiment:
 
 
 def get_shaping() -> Experiment:
-  """Uniform replay with Figure 11(b)'s potentials, with an input that shows the gap, and with no step costs."""
-  return Experiment(
+  """Why shaping with the gap's potential makes greedy policies less reliable."""
+  methods = ("uniform", "gap", "gap_seen", "manhattan_goal")
+  return _compare_potentials(
     name="shaping",
-    summary="two rooms: potentials, what the network sees, and the goal's reward alone (SSET, Section 5.3, Figure 11(b))",
-    config=evaluated_every(two_rooms.get_config(default_probability=0.7), 320),
-    methods=(
-      Method("uniform", "none", METHODS["uniform"]),
-      *(Method(name, label, _shaped_by(name)) for name, label in _POTENTIALS.items()),
-      Method("uniform_seen", "none, input for the gap", _seeing_the_gap("none")),
-      Method("gap_seen", "1 in the gap, input for it", _seeing_the_gap("gap")),
-      Method("uniform_free", "none, no step costs", _without_step_costs("none")),
-      Method("gap_free", "1 in the gap, no step costs", _without_step_costs("gap")),
-      Method("manhattan_goal_free", "nearness to the goal, no step costs", _without_step_costs("manhattan_goal")),
+    summary="two rooms: potentials that jump and that do not, and an input for the gap (SSET, Section 5.3, Figure 11(b))",
+    methods=tuple(method for method in _POTENTIAL_METHODS if method.name in methods),
+    seeds=30,
+    panels=(
+      Panel("eval_solved", "greedy policies that reach the goal"),
+      Panel("noisy_success", "episodes that reach the goal, ε = .05"),
+      Panel("train_return", "return of training episodes (ε = .3)"),
     ),
-    budgets={
-      "paper": Budget(gradient_steps=9_600, seeds=30),
-      "quick": Budget(gradient_steps=1_600, seeds=2),
-    },
+  )
+
+
+def get_potentials() -> Experiment:
+  """Figure 11(b)'s five potentials, an input that shows the gap without one, and worlds without step costs."""
+  free = ("uniform_free", "gap_free", "manhattan_goal_free")
+  return _compare_potentials(
+    name="potentials",
+    summary="two rooms: the paper's five potentials, and the goal's reward alone (SSET, Section 5.3, Figure 11(b))",
+    methods=tuple(method for method in _POTENTIAL_METHODS if method.name != "gap_seen"),
+    seeds=10,
     panels=(
       Panel("eval_solved", "greedy policies that reach the goal", ("uniform", *_POTENTIALS)),
       Panel("noisy_success", "episodes that reach the goal, ε = .05", ("uniform", *_POTENTIALS)),
-      Panel("eval_solved", "greedy policies that reach the goal", ("uniform", "gap", "uniform_seen", "gap_seen")),
-      Panel("eval_solved", "greedy policies that reach the goal", ("uniform_free", "gap_free", "manhattan_goal_free")),
       Panel("train_return", "return of training episodes (ε = .3)", ("uniform", *_POTENTIALS)),
-      Panel("train_return", "return of training episodes", ("uniform_free", "gap_free", "manhattan_goal_free")),
+      Panel("eval_solved", "no costs: greedy policies that reach it", free),
+      Panel("train_return", "no costs: return of training episodes", free),
+      Panel("eval_solved", "greedy policies that reach the goal", ("uniform", "uniform_seen")),
     ),
+  )
+
+
+def _compare_potentials(
+  name: str, summary: str, methods: tuple[Method, ...], seeds: int, panels: tuple[Panel, ...]
+) -> Experiment:
+  """Uniform replay in the two rooms, by `methods`."""
+  return Experiment(
+    name=name,
+    summary=summary,
+    config=evaluated_every(two_rooms.get_config(default_probability=0.7), 320),
+    methods=methods,
+    budgets={
+      "paper": Budget(gradient_steps=9_600, seeds=seeds),
+      "quick": Budget(gradient_steps=1_600, seeds=2),
+    },
+    panels=panels,
     thresholds=(Threshold("eval_solved", 1.0, "the first evaluation that reaches the goal"),),
     probes={"noisy_success": "experiments.probes:noisy_success"},
     recorded=("train_return",),
@@ -113,6 +135,17 @@ def _without_step_costs(potential: str) -> Callable[[RunConfig], RunConfig]:
     )
 
   return change
+
+
+_POTENTIAL_METHODS = (
+  Method("uniform", "none", METHODS["uniform"]),
+  *(Method(name, label, _shaped_by(name)) for name, label in _POTENTIALS.items()),
+  Method("uniform_seen", "none, input for the gap", _seeing_the_gap("none")),
+  Method("gap_seen", "1 in the gap, input for it", _seeing_the_gap("gap")),
+  Method("uniform_free", "none, no step costs", _without_step_costs("none")),
+  Method("gap_free", "1 in the gap, no step costs", _without_step_costs("gap")),
+  Method("manhattan_goal_free", "nearness to the goal, no step costs", _without_step_costs("manhattan_goal")),
+)
 
 
 def with_gap_potential(config: RunConfig) -> RunConfig:

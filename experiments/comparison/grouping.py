@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from configs.changes import flat_config
 from experiments.comparison.selection import as_text, check_field, field_of
-from launch.stored_run import StoredRun, flat_config
+from launch.stored_run import StoredRun
 
 # They name a run and change nothing in it.
 _NAMES = ("name", "method", "seed")

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from configs import UserError
+from configs.changes import flat_config
 from configs.errors import name_hint
-from launch.stored_run import StoredRun, flat_config
+from launch.stored_run import StoredRun
 
 # Column -> the attribute of a run. Their order is that of `--json`.
 COLUMNS: Mapping[str, Callable[[StoredRun], Any]] = {

@@ -22,7 +22,7 @@ def test_no_two_curves_of_an_experiment_look_alike(name):
 
 
 def test_a_panel_of_methods_that_were_not_run_is_left_out(tmp_path):
-  experiment = find_experiment("shaping")
+  experiment = find_experiment("potentials")
   columns = experiment.columns
   runs = [RunResult("0", "uniform", seed, columns, ((1.0,) * len(columns), (2.0,) * len(columns))) for seed in range(2)]
   sizes = []

@@ -5,10 +5,10 @@ import pathlib
 import pytest
 
 from configs import UserError
+from configs.changes import flat_config
 from experiments.comparison.finding import find_runs
 from experiments.comparison.grouping import Group, alike, differences, group_runs, version_differences, worlds_of
 from experiments.comparison.selection import as_text
-from launch.stored_run import flat_config
 from tests.experiments.comparison.storing import make_config, store_experiment, store_run
 from tests.experiments.tiny import make_result
 
