@@ -3,10 +3,10 @@
 PYTHON := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test lint bench lock gpu clean
+.PHONY: help env run test test-docker test-faults test-kubernetes test-metrics test-slurm test-tls soak lint bench lock image gpu clean
 
 help: ## show this text
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "  ARGS adds arguments: make run ARGS=--inline, make test ARGS=tests/configs"
 
 env: ## make .venv, or update it
@@ -26,6 +26,27 @@ test: lint ## lint, then all tests, with coverage of all processes that they sta
 	$(PYTHON) -m coverage report $(if $(ARGS),--fail-under=0) || [ $$status -ne 0 ] || status=$$?; \
 	exit $$status
 
+test-faults: env ## the fault suite: processes, hosts and disks that fail; ARGS=network, kill or snapshot runs a part
+	@$(PYTHON) -m tests.faults $(ARGS)
+
+test-metrics: env ## Debian's Prometheus scrapes a run, which hangs, pauses and dies; needs apt-get install prometheus
+	@$(PYTHON) -m tests.metrics $(ARGS)
+
+test-kubernetes: env ## the Kubernetes manifests: rendered, validated, and their pods run by podman; ARGS=render runs a part
+	@$(PYTHON) -m tests.kubernetes $(ARGS)
+
+test-tls: env ## who may join over TLS, tried on hosts of their own; needs root, stunnel4, openssl and iptables
+	@$(PYTHON) -m tests.tls
+
+test-docker: env ## the image and the compose file on a real Docker engine; ARGS=--list shows the cases
+	@$(PYTHON) -m tests.docker_runs $(ARGS)
+
+test-slurm: env ## the files of docker/slurm on a real Slurm of three nodes on this machine; names what is missing
+	@$(PYTHON) -m tests.slurm $(ARGS)
+
+soak: env ## a run whose processes are killed every two minutes, and a picture of its memory; MINUTES=30
+	@$(PYTHON) -m tests.faults.soak --minutes=$(or $(MINUTES),30) $(ARGS)
+
 lint: env ## style, format, types and the direction of imports
 	@$(PYTHON) -m ruff check
 	@$(PYTHON) -m ruff format --check
@@ -41,6 +62,12 @@ COMPILE = .venv/bin/uv pip compile --quiet --generate-hashes --python-version 3.
 lock: env ## write the locks again from pyproject.toml; ARGS=--upgrade takes the latest versions
 	@$(COMPILE) pyproject.toml --all-extras --output-file requirements.lock
 	@$(COMPILE) --group gpu --output-file requirements-gpu.lock
+	@$(COMPILE) pyproject.toml --extra worlds --constraint requirements.lock --no-emit-package tensorflow --output-file requirements-image.lock
+	@$(COMPILE) --group cpu --no-deps --output-file requirements-cpu.lock
+	@$(COMPILE) --group sbom --output-file requirements-sbom.lock
+
+image: ## build the image slipstream:cpu, or with TARGET=gpu slipstream:gpu
+	@docker build --file=docker/Dockerfile --target=$(or $(TARGET),cpu) --tag=slipstream:$(or $(TARGET),cpu) $(ARGS) .
 
 gpu: env ## add the CUDA libraries that TensorFlow loads, for a machine with an NVIDIA GPU (slipstream doctor says what it finds)
 	@.venv/bin/uv pip install --quiet --python $(PYTHON) --require-hashes -r requirements-gpu.lock

@@ -17,12 +17,14 @@ from configs import EvaluatorConfig, RunConfig, ServerLost, Stopped
 from configs.files import replace_text
 from configs.seeding import derive_seed
 from environments import EventEnvironment, make_environment_spec, make_event_environment
-from networks import make_acting_policy
+from networks import count_weights, make_acting_policy
 from replay_server.contract import layout
-from replay_server.contract.connection import Connection
+from replay_server.contract.activity import Activity, Wait
+from replay_server.contract.connection import Connection, OtherRun
 from replay_server.contract.manifest import Manifest
 from replay_server.contract.messages import EvaluationSummary, encode
 from replay_server.contract.policy import PolicySnapshot, PolicySource, save_snapshot
+from replay_server.contract.progress import HUNG_AFTER_SECONDS
 from replay_server.contract.role import Kind
 
 _POLL_SECONDS = 0.2
@@ -130,10 +132,13 @@ class Evaluator:
   Attributes:
     name: of its process; a run has one evaluator.
     kind: of role.
+    last: its last evaluation; None before the first.
+    evaluated: when that ended, as a UNIX time; None before the first.
   """
 
   name = "evaluator"
   kind: Kind = "evaluator"
+  paused = False  # It writes no rows.
 
   def __init__(
     self,
@@ -155,7 +160,10 @@ class Evaluator:
       film: called after every evaluation with the policy and the run's environment steps.
     """
     config = manifest.config
-    self._state = "starting"
+    self._activity = Activity()
+    self._connection = connection
+    self.last: EvaluationSummary | None = None
+    self.evaluated: float | None = None
     self._run_config = config
     self._config = config.evaluator
     self._event_names = [event.name for event in config.events]
@@ -163,7 +171,8 @@ class Evaluator:
     self._environment = make_event_environment(config, seed=world_seed)
     self._spec = manifest.spec
     manifest.check_spec(make_environment_spec(self._environment))
-    self._source = PolicySource(connection, config.replay.default.name)
+    weights = count_weights(config, manifest.spec)
+    self._source = PolicySource(connection, config.replay.default.name, weights, stop)
     self._writer = connection.writer()
     self._stop = stop
     self._film = film
@@ -177,7 +186,18 @@ class Evaluator:
   def state(self) -> str:
     """What it does or waits for, in words; may be read by any thread."""
     late = self._environment.late_call()
-    return self._state if late is None else str(late)
+    return self._activity.state if late is None else str(late)
+
+  @property
+  def wait(self) -> Wait | None:
+    """What it waits for; None if it does not wait."""
+    late = self._environment.late_call()
+    return self._activity.wait if late is None else Wait("world", f"its {late.call} returns", late.seconds)
+
+  @property
+  def evaluations(self) -> int:
+    """How many it has made."""
+    return self._evaluations
 
   def metrics(self) -> Mapping[str, float]:
     """The metrics of the evaluator's heartbeats."""
@@ -188,16 +208,22 @@ class Evaluator:
     try:
       while not self._stop.is_set():
         began, done = time.monotonic(), False
+        self._connection.progress.note()
         try:
           done = self.step()
-          self._state = "waiting for a new policy"
+          until = f"it publishes a policy after version {self._version}" if self._version else "it publishes a policy"
+          self._activity.waits("waiting for a new policy", "learner", until)
+        except OtherRun:
+          raise
         except ServerLost:  # The process's watchdog decides when to give up.
-          self._state = "waiting for the server"
-        self._stop.wait(max(0.0, began + self._config.period_seconds - time.monotonic()) if done else _POLL_SECONDS)
+          self._activity.waits("waiting for the server", "server", "it answers")
+        pause = max(0.0, began + self._config.period_seconds - time.monotonic()) if done else _POLL_SECONDS
+        self._connection.progress.note(pause + HUNG_AFTER_SECONDS)
+        self._stop.wait(pause)
     except Stopped:
       pass
     finally:
-      self._state = "ending"
+      self._activity.does("ending")
       self._environment.close()
 
   def step(self) -> bool:
@@ -210,13 +236,13 @@ class Evaluator:
     snapshot = self._source.fetch()
     if snapshot is None or not snapshot.learner_steps or snapshot.version == self._version:
       return False
-    self._state = f"evaluating policy {snapshot.version}"
+    self._activity.does(f"evaluating policy {snapshot.version}")
     self._version = snapshot.version
     behaviour = make_evaluated_behaviour(self._run_config, self._environment, snapshot, self._rng)
     episodes = [play_episode(self._environment, behaviour, self._stop) for _ in range(self._config.episodes)]
     self._report(snapshot, episodes)
     if self._film is not None:
-      self._state = f"filming policy {snapshot.version}"
+      self._activity.does(f"filming policy {snapshot.version}")
       self._film(snapshot, self._source.environment_steps)
     return True
 
@@ -229,6 +255,7 @@ class Evaluator:
       solved=is_solved(episodes, self._config, self._event_names),
     )
     self._evaluations += 1
+    self.last, self.evaluated = summary, time.time()
     # Of equally good policies the latest is kept, as it has learned the longest.
     if self._best_path is not None and (summary.solved, summary.mean_return) >= self._best:
       self._best = (summary.solved, summary.mean_return)

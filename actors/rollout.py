@@ -42,6 +42,11 @@ class Rollout:
     self.observation, self.ended = timestep.observation, False
     self.length, self._episode_return, self._events = 0, 0.0, 0
 
+  def drop(self) -> None:
+    """Forgets an episode that has begun; rows of it that were sent stay."""
+    self.adder.reset()
+    self.ended = True
+
   def step(self, choice: Choice) -> EpisodeSummary | None:
     """Takes a step and writes it; returns the episode's summary if the step ended it.
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy.typing as npt
 
-from configs import Stopped, UserError
-from replay_server.contract.connection import Connection
+from configs import ServerLost, Stopped, UserError
+from replay_server.contract.connection import Connection, OtherRun
 from replay_server.contract.layout import MAX_PRIORITY
 from replay_server.contract.reverb_api import Reference
 
@@ -24,6 +24,8 @@ BURST_SECONDS = 0.1
 FLUSH_AFTER_ITEMS = 20
 PENDING_ITEMS = 20
 _FLUSH_TIMEOUT_MS = 500
+# A server that answers, has room and confirms nothing for this long has lost the stream.
+STALLED_SECONDS = 10.0
 
 
 class Row:
@@ -44,6 +46,9 @@ class RowWriter:
 
   A row can be referenced until `max_references` more were appended, in later episodes too. The writer keeps only this window of
   references, so an episode of any length takes the same memory.
+
+  Attributes:
+    waited_seconds: for the server to confirm items, since the writer was made.
   """
 
   def __init__(
@@ -64,7 +69,10 @@ class RowWriter:
     Raises:
       ServerLost: the server does not answer.
     """
+    self._connection = connection
+    self._restarts = connection.news.restarts
     self._writer = connection.open_writer(max_references)
+    self._table = ""  # Of the latest item.
     self._max_references = max_references
     self._stop = stop
     self._on_wait = on_wait
@@ -72,6 +80,7 @@ class RowWriter:
     self._queue: collections.deque[tuple[str, Row, float]] = collections.deque()
     self._oldest = 0.0
     self._unflushed = 0
+    self.waited_seconds = 0.0
 
   def append(self, values: npt.NDArray[Any]) -> Row:
     """Appends a row, which is sent with the first item that references it.
@@ -119,6 +128,7 @@ class RowWriter:
         row.references = writer.append([row.values])
         row.values = None
       writer.create_item(table, row.references, priority)
+      self._table = table
       self._unflushed += 1
       if self._unflushed >= FLUSH_AFTER_ITEMS:
         self._wait(PENDING_ITEMS)
@@ -128,6 +138,7 @@ class RowWriter:
 
     Raises:
       Stopped: asked to stop meanwhile; the items are lost if the writer is then closed.
+      ServerLost: the server was started again, or has lost the stream; `reopen` the writer.
     """
     self.send()
     self._wait(0)
@@ -135,22 +146,61 @@ class RowWriter:
   def _wait(self, pending_items: int) -> None:
     """Waits until at most `pending_items` items are not confirmed."""
     self._unflushed = 0
-    if self._try_flush(pending_items):
-      return
+    began = time.monotonic()
+    try:
+      if not self._try_flush(pending_items):
+        self._wait_long(pending_items)
+    finally:
+      self.waited_seconds += time.monotonic() - began
+
+  def _wait_long(self, pending_items: int) -> None:
     self._on_wait(True)
+    checked = time.monotonic()
     try:
       while not self._try_flush(pending_items):
+        self._connection.progress.note()
         if self._stop.is_set():
           raise Stopped("Stopped while the server held a writer back.")
+        if self._restarts != self._connection.news.restarts:
+          raise ServerLost(f"The replay server at {self._connection.address} was started again.")
+        if time.monotonic() - checked > STALLED_SECONDS:
+          checked = time.monotonic()
+          self._check_stalled()
     finally:
       self._on_wait(False)
+
+  def _check_stalled(self) -> None:
+    try:
+      stalled = self._connection.takes_inserts(self._table)
+    except OtherRun:
+      raise
+    except ServerLost:  # The process's watchdog decides when to give up.
+      return
+    if stalled:
+      raise ServerLost(
+        f"The replay server at {self._connection.address} has confirmed no item for table {self._table!r} for "
+        f"{STALLED_SECONDS:g} s, although it answers and the table has room."
+      )
 
   def _try_flush(self, pending_items: int) -> bool:
     try:
       self._writer.flush(pending_items, _FLUSH_TIMEOUT_MS)
     except TimeoutError:
       return False
+    except RuntimeError as error:
+      raise self._connection.explained(error) from None
     return True
+
+  def reopen(self) -> None:
+    """Drops what is not confirmed and opens the stream anew; rows appended before can be referenced no more.
+
+    Raises:
+      ServerLost: the server does not answer.
+    """
+    self.close()
+    self._unflushed = 0
+    self._restarts = self._connection.news.restarts
+    self._writer = self._connection.open_writer(self._max_references)
 
   def close(self) -> None:
     """Drops pending items; call `flush` first to keep them."""

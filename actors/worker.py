@@ -17,15 +17,18 @@ from actors.rollout import Rollout
 from actors.row_writer import RowWriter
 from configs import ServerLost, Stopped, UserError
 from environments import make_environment_spec, make_event_environment
-from networks import make_acting_policy
+from networks import count_weights, make_acting_policy
 from replay_server.contract import layout
-from replay_server.contract.connection import Connection
+from replay_server.contract.activity import Activity, Wait
+from replay_server.contract.connection import Connection, OtherRun
 from replay_server.contract.manifest import Manifest
 from replay_server.contract.messages import WRITER_PREFIX, encode
-from replay_server.contract.policy import PolicySnapshot, PolicySource
-from replay_server.contract.role import Kind
+from replay_server.contract.news import RepeatedFailures
+from replay_server.contract.policy import PolicyLate, PolicySnapshot, PolicySource
+from replay_server.contract.role import Kind, name_taken
 
 POLICY_POLL_SECONDS = 0.5
+_PAUSE_POLL_SECONDS = 0.1
 
 
 class RolloutWorker:
@@ -38,6 +41,8 @@ class RolloutWorker:
     name: of its process, unique in the run.
     kind: of role.
     environment_steps: taken by this worker.
+    episodes: that have ended.
+    policy_received: when it took the policy that it acts by from the server, as a UNIX time; None before.
     behaviours: of its environments.
   """
 
@@ -68,13 +73,19 @@ class RolloutWorker:
     """
     config = manifest.config
     self.name = name
-    self._state = "starting"
-    self.environment_steps = 0
+    self._activity = Activity()
+    self.environment_steps = self.episodes = 0
+    self.policy_received: float | None = None
     self._config = config
     self._index = index
     self._stop = stop
+    self._connection = connection
+    self._restarts = connection.news.restarts
+    self._failures = RepeatedFailures()
+    self._paused = self._held_back = False
     self._episodes = connection.writer()
-    self._source = PolicySource(connection, config.replay.default.name)
+    weights = count_weights(config, manifest.spec)
+    self._source = PolicySource(connection, config.replay.default.name, weights, stop)
     self._warm_up = WarmUp(config.actor.random_steps)
     count = config.actor.environments
     seeds = np.random.SeedSequence(seed).generate_state(2 * count).tolist()
@@ -85,13 +96,15 @@ class RolloutWorker:
     writers = [RowWriter(connection, references_needed(config), stop, self._note_slow_server) for _ in environments]
     # Only a bias correction needs to know which steps went to which table.
     histories = RowWriter(connection, 1, stop) if config.learner.bias_correction != "none" else None
-    self._writers = writers if histories is None else [*writers, histories]
+    self._row_writers = writers if histories is None else [*writers, histories]
+    self._writers = self._row_writers
     steps_per_item = layout.pace_shape(config, manifest.inline).steps_per_item
     self._pacer: Pacer | None = None
+    self._paced_writer: RowWriter | None = None
     if steps_per_item:
-      paced = RowWriter(connection, 1, stop, self._note_slow_learner)
+      self._paced_writer = paced = RowWriter(connection, 1, stop, self._note_slow_learner)
       self._pacer = Pacer(paced, steps_per_item)
-      self._writers = [*self._writers, paced]  # Last, as it may have to wait while the others can be flushed.
+      self._writers = [*self._row_writers, paced]  # Last, as it may have to wait while the others can be flushed.
     self.behaviours = [Behaviour(spec.actions, np.random.default_rng(s), warm_up=self._warm_up) for s in seeds[count:]]
     # A restarted worker must not reuse the episode ids of the one that it replaces.
     self._writer_ids = [secrets.randbits(31) for _ in writers]
@@ -105,32 +118,118 @@ class RolloutWorker:
   def state(self) -> str:
     """What it does or waits for, in words; may be read by any thread."""
     late = (rollout.environment.late_call() for rollout in self._rollouts)
-    return next((str(call) for call in late if call is not None), self._state)
+    own = "fetching the policy" if self._source.is_reading else self._activity.state
+    return next((str(call) for call in late if call is not None), own)
+
+  @property
+  def wait(self) -> Wait | None:
+    """What it waits for; None if it does not wait."""
+    late = (rollout.environment.late_call() for rollout in self._rollouts)
+    world = next((Wait("world", f"its {call.call} returns", call.seconds) for call in late if call is not None), None)
+    return world or self._activity.wait
+
+  @property
+  def policy_version(self) -> int:
+    """Of the oldest policy by which one of its environments acts; 0 before there is one."""
+    return min(behaviour.version for behaviour in self.behaviours)
+
+  @property
+  def waited_seconds(self) -> Mapping[str, float]:
+    """On whom it waited -> for how long, since it began: for the server to take its rows, for the learner to keep up."""
+    waited = {"server": sum(writer.waited_seconds for writer in self._row_writers)}
+    return waited if self._paced_writer is None else {**waited, "learner": self._paced_writer.waited_seconds}
 
   def metrics(self) -> Mapping[str, float]:
     """The metrics of the worker's heartbeats."""
     ids = {f"{WRITER_PREFIX}{index}": float(writer_id) for index, writer_id in enumerate(self._writer_ids)}
     return {"environment_steps": self.environment_steps, **ids}
 
+  @property
+  def paused(self) -> bool:
+    """Whether it writes no rows, as the server is about to be started again, and all that it had have been confirmed."""
+    return self._connection.news.is_leaving and (self._paused or self._held_back)
+
   def run(self) -> None:
-    """Runs until stopped, or until `step` raises; then sends the rows collected so far, if the server accepts them."""
+    """Runs until stopped, or until `step` raises; then sends the rows collected so far, if the server accepts them.
+
+    If the server was started again, or has lost a stream, it drops the open episodes, opens its writers anew and goes on.
+
+    Raises:
+      UserError: as `step`.
+      ServerLost: the server has another run, or fails again and again although it answers.
+    """
     try:
       while not self._stop.is_set():
-        self.step()
+        self._connection.progress.note()
+        try:
+          self._follow_server()
+          self.step()
+        except OtherRun:
+          raise
+        except ServerLost as error:
+          self._failures.note(error)
+          print(f"{error} The worker goes on with a new episode.", flush=True)
+          self._return_to_server()
     except Stopped:
       pass
     finally:
-      self._state = "ending"
+      self._activity.does("ending")
       self._stop.set()  # Keeps every further wait short.
-      with contextlib.suppress(Stopped):
+      with contextlib.suppress(Stopped, ServerLost):
         self.flush()
       self.close()
+
+  def _follow_server(self) -> None:
+    """Does what the server's news ask for: a pause before it leaves, new writers after it was started again.
+
+    Raises:
+      UserError: another worker had this one's name first.
+    """
+    news = self._connection.news
+    if news.rival is not None:  # Two of one name have started at once; the later one ends.
+      raise name_taken(self._connection.run_id, news.rival)
+    if news.is_leaving:
+      self._pause()
+    if news.restarts != self._restarts:
+      self._return_to_server()
+
+  def _pause(self) -> None:
+    """Sends everything, then waits until the server was started again."""
+    for writer in self._row_writers:
+      writer.flush()
+    self._paused = True
+    self._activity.waits("paused: the server is about to be started again", "server", "it is started again")
+    news = self._connection.news
+    while news.is_leaving and news.restarts == self._restarts:
+      self._connection.progress.note()
+      if self._stop.wait(_PAUSE_POLL_SECONDS):
+        raise Stopped("Stopped while the server was about to be started again.")
+    self._paused = False
+    self._activity.does("running")
+
+  def _return_to_server(self) -> None:
+    """Drops the open episodes and opens all writers anew, once the server answers."""
+    self._activity.waits("waiting for the server", "server", "it answers")
+    while True:
+      self._connection.wait_for_answer(self._stop)
+      self._restarts = self._connection.news.restarts
+      try:
+        for writer in self._writers:
+          writer.reopen()
+        break
+      except OtherRun:
+        raise
+      except ServerLost:
+        continue
+    for rollout in self._rollouts:
+      rollout.drop()
 
   def step(self) -> None:
     """One step of every environment.
 
     Raises:
-      UserError: an environment produced something that cannot be stored, or no policy came in time.
+      UserError: an environment produced something that cannot be stored, or no learner published a policy in time.
+      PolicyLate: a policy was published, and did not arrive in time.
       ServerLost: the server does not answer.
       Stopped: asked to stop while waiting.
     """
@@ -138,7 +237,7 @@ class RolloutWorker:
     for rollout in self._rollouts:
       if rollout.ended:
         self._update_policy(rollout)
-        self._state = "running" if rollout.behaviour.version else "running (random warm-up)"
+        self._activity.does("running" if rollout.behaviour.version else "running (random warm-up)")
         rollout.begin()
       elif period is not None and rollout.length % period == 0:
         self._update_policy(rollout)
@@ -147,6 +246,7 @@ class RolloutWorker:
       summary = rollout.step(choice)
       self.environment_steps += 1
       if summary is not None:
+        self.episodes += 1
         self._episodes.write(layout.EPISODES, [encode(summary)])
     if self._pacer is not None:
       self._pacer.report(sum(rollout.adder.transitions for rollout in self._rollouts))
@@ -171,6 +271,7 @@ class RolloutWorker:
     behaviour = rollout.behaviour
     if latest.version != behaviour.version:
       behaviour.policy, behaviour.version = self._bank.policy_of(latest), latest.version
+      self.policy_received = time.time()
       rollout.adder.set_priorities(latest.priorities)
     behaviour.epsilon = self._config.learner.algorithm.epsilon_at(self._index, latest.learner_steps)
 
@@ -178,16 +279,23 @@ class RolloutWorker:
     """The latest policy. If there is none, returns None during the warm-up, and waits for one afterwards."""
     timeout = self._config.actor.weights_timeout_seconds
     deadline = time.monotonic() + timeout
+    late: PolicyLate | None = None
     while True:
+      self._connection.progress.note()
       try:
         latest = self._source.fetch()
         self._warm_up.note(self._source.environment_steps)
         if latest is not None or self._warm_up.steps_left > 0:
           return latest
-        self._state = "waiting for a learner's first policy"
+        self._activity.waits("waiting for a learner's first policy", "learner", "it publishes its first policy")
+      except PolicyLate as error:
+        late = error
+        self._activity.waits("waiting for the policy to arrive", "server", "the policy arrives")
       except ServerLost:  # The process's watchdog decides when to give up.
-        self._state = "waiting for the server"
+        self._activity.waits("waiting for the server", "server", "it answers")
       if time.monotonic() > deadline:
+        if late is not None:
+          raise late
         raise UserError(
           f"No learner has published a policy for {timeout:g} s: start one with 'slipstream learn', or raise "
           "actor.weights_timeout_seconds."
@@ -196,11 +304,20 @@ class RolloutWorker:
         raise Stopped("Stopped while waiting for the first policy.")
 
   def _note_slow_server(self, waiting: bool) -> None:
-    self._state = "waiting for the server to confirm transitions" if waiting else "running"
+    if waiting:
+      self._activity.waits("waiting for the server to confirm transitions", "server", "it confirms the rows sent")
+    else:
+      self._activity.does("running")
 
   def _note_slow_learner(self, waiting: bool) -> None:
-    self._state = "waiting for the learner: it is behind in its updates" if waiting else "running"
-    if waiting:
-      # The learner may need the rows that wait for a burst.
-      for writer in self._writers[:-1]:
-        writer.send()
+    self._held_back = False
+    if not waiting:
+      self._activity.does("running")
+      return
+    # The learner may need the rows that wait for a burst.
+    for writer in self._row_writers:
+      writer.flush()
+    self._activity.waits(
+      "waiting for the learner: it is behind in its updates", "learner", "it catches up in its updates"
+    )
+    self._held_back = True

@@ -1,4 +1,4 @@
-"""The command line: `python -m benchmarks [NAME ...] [--quick] [--runs N] [--json FILE]`."""
+"""The command line: `python -m benchmarks [NAME ...] [--quick] [--runs N] [--rows N,N] [--window S] [--json FILE]`."""
 
 import argparse
 import contextlib
@@ -11,11 +11,14 @@ import platform
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import launch  # noqa: F401  # First, as it sets environment variables that libraries read when they are imported.
 from benchmarks.measure import Report, format_report
 
-NAMES = ("adder", "sampler", "memory", "learner", "continuous", "inline", "worlds")
+NAMES = ("adder", "sampler", "memory", "learner", "continuous", "inline", "worlds", "snapshot", "tls")
+# The first one takes half an hour and more, the second one needs stunnel: they run only if they are named.
+_NAMED = ("snapshot", "tls")
 _RUNS = 5
 
 
@@ -23,11 +26,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
   """Runs benchmarks and prints what they found; returns the process's exit code."""
   parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
   parser.add_argument(
-    "names", nargs="*", metavar="NAME", help=f"which ones: {', '.join(NAMES)}; all of them by default"
+    "names", nargs="*", metavar="NAME", help=f"which ones: {', '.join(NAMES)}; by default all but {', '.join(_NAMED)}"
   )
   parser.add_argument("--quick", action="store_true", help="the smallest form, which shows that it works, not how fast")
   parser.add_argument(
     "--runs", type=int, default=0, metavar="N", help=f"runs of each contender ({_RUNS}; with --quick 1)"
+  )
+  parser.add_argument(
+    "--rows", type=_counts, default=(), metavar="N,N", help="snapshot: rows of the tables (100000,1000000,2500000)"
+  )
+  parser.add_argument(
+    "--window", type=float, default=0.0, metavar="S", help="snapshot: seconds around each that are measured (60)"
   )
   parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="a file for all measurements")
   options = parser.parse_args(arguments)
@@ -36,11 +45,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.error(f"there is no benchmark {', '.join(unknown)}: choose among {', '.join(NAMES)}")
   if options.runs < 0:
     parser.error("--runs must be 1 or more")
+  if (options.rows or options.window) and options.names != ["snapshot"]:
+    parser.error("--rows and --window are for the benchmark snapshot alone")
+  settings = {"rows": options.rows} if options.rows else {}
+  settings |= {"window_seconds": options.window} if options.window else {}
   runs = options.runs or (1 if options.quick else _RUNS)
   reports = []
   print(f"{platform.machine()}, {os.cpu_count()} cores; medians of {runs} interleaved runs.\n", flush=True)
-  for name in dict.fromkeys(options.names or NAMES):
-    report = run_benchmark(name, runs, options.quick)
+  for name in dict.fromkeys(options.names or [name for name in NAMES if name not in _NAMED]):
+    report = run_benchmark(name, runs, options.quick, **settings)
     reports.append(report)
     print(format_report(report), flush=True)
   if options.json:
@@ -48,7 +61,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
   return 0
 
 
-def run_benchmark(name: str, runs: int, quick: bool) -> Report:
+def _counts(text: str) -> tuple[int, ...]:
+  counts = tuple(int(count) for count in text.split(","))
+  if min(counts) < 1:
+    raise ValueError(f"{text} has a count below 1")
+  return counts
+
+
+def run_benchmark(name: str, runs: int, quick: bool, **settings: Any) -> Report:
   """Runs one benchmark by its name; what Reverb writes to standard error is shown only if it fails."""
   with _quiet_stderr():
     import tensorflow as tf
@@ -57,7 +77,7 @@ def run_benchmark(name: str, runs: int, quick: bool) -> Report:
       tf.config.threading.set_intra_op_parallelism_threads(1)
       tf.config.threading.set_inter_op_parallelism_threads(1)
     module = importlib.import_module(f"benchmarks.{name}")
-    report: Report = module.run(runs, quick)
+    report: Report = module.run(runs, quick, **settings)
   return report
 
 

@@ -25,17 +25,17 @@ _SHARES = (0.5, 0.2, 0.3)
 def run(runs: int, quick: bool) -> Report:
   """Rows and items per second of one writer; nothing on the server holds it back."""
   steps, capacity = (1_000, 4_000) if quick else (10_000, 40_000)
-  config = workload.make_config(_SHARES, capacity, history=_HISTORY)
+  config = make_config(capacity)
   manifest = workload.make_manifest(config, workload.make_spec())
   codec = manifest.codec
-  episodes = workload.make_episodes(steps, events=len(config.events), event_rate=_EVENT_RATE)
+  episodes = make_episodes(config, steps)
   rows = workload.make_rows(codec, steps)
   fields = codec.unpack(rows)
   columns = [{name: fields[name][index] for name in server.COLUMN_FIELDS} for index in range(steps)]
   with server.ServerProcess(manifest) as process:
     connection = process.connection
     contenders: dict[str, Contender] = {
-      "adder": lambda: _run_adder(connection, config, codec, episodes),
+      "adder": lambda: run_adder(connection, config, codec, episodes),
       "bare writer, packed row": lambda: _run_bare(connection, server.UNIFORM, rows, references=1),
       "bare writer, packed row, the adder's references": lambda: _run_bare(
         connection, server.UNIFORM, rows, references_needed(config)
@@ -67,9 +67,20 @@ def run(runs: int, quick: bool) -> Report:
   )
 
 
-def _run_adder(
+def make_config(capacity: int) -> RunConfig:
+  """A run with two event tables; `capacity` is that of all its tables together, in transitions."""
+  return workload.make_config(_SHARES, capacity, history=_HISTORY)
+
+
+def make_episodes(config: RunConfig, steps: int) -> list[workload.Episode]:
+  """Episodes of `steps` transitions in all."""
+  return workload.make_episodes(steps, events=len(config.events), event_rate=_EVENT_RATE)
+
+
+def run_adder(
   connection: Connection, config: RunConfig, codec: RowCodec, episodes: list[workload.Episode]
 ) -> Mapping[str, float]:
+  """Writes the episodes; returns items and rows a second."""
   tables = [table.name for table in config.replay.all_tables]
   before = _inserted(connection, tables)
   writer = RowWriter(connection, references_needed(config), threading.Event())
@@ -107,7 +118,7 @@ def _run_bare(
       writer.append(step)
       history = writer.history
       latest = {name: column[-1] for name, column in history.items()} if isinstance(step, dict) else history[-1]
-      writer.create_item(table, 1.0, latest)
+      writer.create_item(connection.wire_name(table), 1.0, latest)
       if index % row_writer.FLUSH_AFTER_ITEMS == 0:
         writer.flush(row_writer.PENDING_ITEMS)
       if index % workload.EPISODE_STEPS == 0:

@@ -20,22 +20,22 @@ from learner.devices import choose_device
 from learner.learner import make_learner
 from learner.updates import Updates, make_updates
 
-_OBSERVATION_SIZE = 3
-_ACTIONS = 4
+OBSERVATION_SIZE = 3
+ACTIONS = 4
 
 
 def run(runs: int, quick: bool) -> Report:
   """Double-DQN updates per second of a whole learner, with seven tables, and of its update function alone."""
   size, seconds = (700, 0.2) if quick else (20_000, 2.0)
   config = workload.make_config(workload.SHARES, size)
-  spec = workload.make_spec(_OBSERVATION_SIZE, _ACTIONS)
-  ours, theirs = through_the_server(config, spec, seconds, runs, _ACTIONS)
+  spec = workload.make_spec(OBSERVATION_SIZE, ACTIONS)
+  ours, theirs = through_the_server(config, spec, seconds, runs, ACTIONS)
   learner = config.learner
   hidden = "x".join(str(size) for size in config.network.hidden_sizes)
   return Report(
     "learner",
     (
-      f"Double DQN, {hidden} hidden units, observation {_OBSERVATION_SIZE}, batches of {learner.batch_size}, "
+      f"Double DQN, {hidden} hidden units, observation {OBSERVATION_SIZE}, batches of {learner.batch_size}, "
       f"{learner.updates_per_block} updates a call, prefetching; the learner also publishes its weights every "
       f"{learner.publish_period_updates} updates.",
     ),
@@ -75,15 +75,15 @@ def through_the_server(
       updates = make_updates(config, codec, spec, 0)
     block = rows[: batches * batch_size].reshape(batches, batch_size, codec.width)
     contenders: dict[str, Contender] = {
-      f"{name}through the server": _timed(learner.step, batches, seconds),
-      f"{name}on a fixed batch": _timed(lambda: _update(updates, block, device), batches, seconds),
+      f"{name}through the server": timed(learner.step, batches, seconds),
+      f"{name}on a fixed batch": timed(lambda: _update(updates, block, device), batches, seconds),
     }
     measured = interleave(contenders, runs)
   ours, theirs = (Figure(what, "updates/s", values["updates"]) for what, values in measured.items())
   return ours, theirs
 
 
-def _timed(step: Callable[[], None], updates: int, seconds: float) -> Contender:
+def timed(step: Callable[[], None], updates: int, seconds: float) -> Contender:
   """A run that takes steps of `updates` updates for `seconds`."""
 
   def run() -> Mapping[str, float]:

@@ -100,7 +100,7 @@ def _timed(draw: Callable[[], object], rows: int, seconds: float) -> Contender:
 def _dataset(connection: Connection, codec: RowCodec, batch_size: int) -> tf.data.Dataset:
   return reverb.TrajectoryDataset(
     connection.address,
-    server.UNIFORM,
+    connection.wire_name(server.UNIFORM),
     dtypes=tf.float32,
     shapes=tf.TensorShape([codec.width]),
     max_in_flight_samples_per_worker=batch_size,

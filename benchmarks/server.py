@@ -16,6 +16,7 @@ from reverb.platform.checkpointers_lib import DefaultCheckpointer
 
 from replay_server.contract.codec import RowCodec
 from replay_server.contract.connection import Connection
+from replay_server.contract.layout import wire_name
 from replay_server.contract.manifest import Manifest
 from replay_server.process import tables
 
@@ -26,7 +27,7 @@ COLUMN_FIELDS = ("observation", "action", "reward", "next_observation", "discoun
 
 # A benchmark that hangs must not leave its server behind.
 _LIFETIME_SECONDS = 1_800
-_START_SECONDS = 120
+START_SECONDS = 120
 _END_SECONDS = 10
 
 
@@ -67,7 +68,7 @@ class ServerProcess:
         self._log.seek(0)
         raise RuntimeError(f"the server did not start: {self._log.read().decode()[-2_000:]}")
       self.connection = Connection(address)
-      self.connection.wait_until_up(_START_SECONDS)
+      self.connection.wait_until_up(START_SECONDS)
     except BaseException:
       self.close()
       raise
@@ -102,9 +103,9 @@ def make_tables(manifest: Manifest) -> list[reverb.Table]:
   config, codec = manifest.config, manifest.codec
   capacity = sum(config.replay.capacity_of(table) for table in config.replay.all_tables)
   return [
-    *tables.make_tables(config, codec, inline=True),
-    _uniform_table(UNIFORM, capacity, tables.row_signature(codec)),
-    _uniform_table(COLUMNS, capacity, _column_signature(codec)),
+    *tables.make_tables(manifest.run_id, config, codec, inline=True),
+    _uniform_table(wire_name(manifest.run_id, UNIFORM), capacity, tables.row_signature(codec)),
+    _uniform_table(wire_name(manifest.run_id, COLUMNS), capacity, _column_signature(codec)),
   ]
 
 

@@ -8,17 +8,23 @@ class UserError(Exception):
   """Something outside the code is wrong: a config, an address, a file, an environment.
 
   The message is one sentence that says what is wrong and what to do. Entry points print it without a traceback and exit
-  with `EXIT_CODE`.
+  with `ExitCode.MISTAKE`.
 
   Attributes:
     trace: the traceback of the user's own code, if that is what failed, as text that ends with a line break; else empty.
   """
 
-  EXIT_CODE = 2
-
   def __init__(self, sentence: str, trace: str = ""):
     super().__init__(sentence)
     self.trace = trace
+
+
+class NoServer(UserError):
+  """No replay server answers at an address: it is wrong, or the server is away for longer than it is waited for."""
+
+
+class ServerAway(NoServer):
+  """The server of a run directory does not answer: the directory is right, so the same command is worth another try."""
 
 
 class ServerLost(Exception):
@@ -27,6 +33,10 @@ class ServerLost(Exception):
 
 class Stopped(Exception):
   """The role was told to stop while it waited."""
+
+
+class RunEnded(Stopped):
+  """The run that was to be joined has ended, which is no mistake; the message says so."""
 
 
 def name_hint(name: str, known: Iterable[str], otherwise: str = "there are") -> str:

@@ -4,8 +4,13 @@ import contextlib
 import fcntl
 import os
 import pathlib
+import time
 
 from configs.errors import UserError
+
+# A process that was killed holds its locks until the system has cleared its memory away.
+_PATIENCE_SECONDS = 2.0
+_POLL_SECONDS = 0.02
 
 
 def replace_text(path: pathlib.Path, text: str) -> None:
@@ -37,7 +42,7 @@ class FileLock:
   """A lock that one process holds at a time. It is released when that process ends, however it ends."""
 
   def __init__(self, path: pathlib.Path, taken: str):
-    """Acquires the lock without waiting.
+    """Acquires the lock; waits at most 2 s for another process, which may have been killed just now.
 
     Args:
       path: of the lock file. It is created empty if it does not exist, and stays; its directory must exist.
@@ -53,13 +58,22 @@ class FileLock:
       raise UserError(
         f"The lock {path} cannot be opened ({error.strerror}): let it be a file that you may write."
       ) from None
-    try:
-      fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not self._is_acquired():
       self.release()
-      raise UserError(taken) from None
-    except OSError:
-      pass  # Some network file systems have no locks; the lock has no effect there.
+      raise UserError(taken)
+
+  def _is_acquired(self) -> bool:
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+      try:
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+      except BlockingIOError:
+        if time.monotonic() >= deadline:
+          return False
+      except OSError:
+        return True  # Some network file systems have no locks; the lock has no effect there.
+      time.sleep(_POLL_SECONDS)
 
   def release(self) -> None:
     """Releases the lock; may be called twice."""

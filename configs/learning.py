@@ -74,7 +74,8 @@ class LearnerConfig:
     jit_compile: whether the update is compiled with XLA if the device is a CPU. It makes an update of SAC a seventh faster and
       the first update about five seconds slower.
     device: a TensorFlow device, such as "CPU:0" or "GPU:0"; empty takes the first GPU, or the CPU if there is none.
-    threads: number of TensorFlow threads; 0 takes half of the machine's cores, or one in an inline run.
+    threads: number of TensorFlow threads; 0 takes half of the cores that the learner may use (its CPU set and its container's
+      quota count), or one in an inline run.
   """
 
   algorithm: AlgorithmConfig = DdqnConfig()

@@ -126,7 +126,8 @@ class ReplayConfig:
     environment_steps_per_update: environment steps per gradient step, whichever tables take part in batches. In a distributed run
       the server enforces the ratio; an inline run keeps it exactly. None lets both sides run free.
     insert_tolerance_steps: environment steps by which the two sides may drift apart before one waits; at least three blocks.
-    checkpoint_period_seconds: time between two checkpoints of the tables; another is written when the run stops.
+    checkpoint_period_seconds: time between two snapshots of the run; another is written when the run stops.
+    snapshots_kept: how many of the newest snapshots are kept. While one is written, the disk holds one more.
   """
 
   capacity: int = 20_000
@@ -137,9 +138,11 @@ class ReplayConfig:
   environment_steps_per_update: float | None = 10.0
   insert_tolerance_steps: int = 2_000
   checkpoint_period_seconds: float = 600.0
+  snapshots_kept: int = 2
 
   def __post_init__(self) -> None:
     require_whole("replay", capacity=self.capacity, insert_tolerance_steps=self.insert_tolerance_steps)
+    require_whole("replay", snapshots_kept=self.snapshots_kept)
     require_seconds("replay", checkpoint_period_seconds=self.checkpoint_period_seconds)
     if self.environment_steps_per_update is not None:
       require(

@@ -1,6 +1,6 @@
 """The built-in worlds, event conditions, reward shaping, and the environment that a run steps."""
 
-from environments.calls import LateCall, late_calls
+from environments.calls import LateCall, last_call_began, late_calls
 from environments.conditions import And, EpisodeEnd, Held, Info, Not, Or, Region, Rising, Then, Threshold
 from environments.event_environment import EventEnvironment, make_environment_spec
 from environments.events import Condition, EventMonitor, EventStep, load_reference
@@ -42,6 +42,7 @@ __all__ = [
   "ThreeRooms",
   "Threshold",
   "TwoRooms",
+  "last_call_began",
   "late_calls",
   "load_reference",
   "make",

@@ -1,5 +1,6 @@
 """Calls of a user's code: a failure becomes a sentence with a traceback, and other threads see how long a world's call lasts."""
 
+import math
 import threading
 import time
 import traceback
@@ -85,6 +86,7 @@ class WorldCalls:
     """Takes the world's name, and how long a call of `reset` or `step` may last; 0 for any time."""
     self.world = world
     self._timeout_seconds = timeout_seconds
+    self._began = -math.inf  # Of the last call.
     self._present: tuple[str, float] | None = None
     with _lock:
       _all.add(self)
@@ -95,7 +97,8 @@ class WorldCalls:
     Raises:
       UserError: the method raised something.
     """
-    self._present = (call, time.monotonic())
+    self._began = began = time.monotonic()
+    self._present = (call, began)
     try:
       return method(*arguments)
     except UserError:
@@ -112,6 +115,11 @@ class WorldCalls:
         f"The environment {self.world!r} does not return what gymnasium asks for from {call} ({error}): {USE_GYMNASIUM}"
       )
     return f"The environment {self.world!r} raised {describe(error)} in {call}: fix it."
+
+  @property
+  def began(self) -> float:
+    """When the last call began, in seconds of the monotonic clock; minus infinity before the first."""
+    return self._began
 
   def late(self) -> LateCall | None:
     """The present call, if it has lasted longer than it may."""
@@ -140,6 +148,14 @@ def _raised_in_gymnasium(error: BaseException) -> bool:
 
 def late_calls() -> list[LateCall]:
   """All calls into worlds of this process that last longer than they may."""
+  return [late for calls in _every() if (late := calls.late()) is not None]
+
+
+def last_call_began() -> float:
+  """When the last call into a world of this process began, by the monotonic clock in seconds; minus infinity before the first."""
+  return max((calls.began for calls in _every()), default=-math.inf)
+
+
+def _every() -> "list[WorldCalls]":
   with _lock:
-    every = list(_all)
-  return [late for calls in every if (late := calls.late()) is not None]
+    return list(_all)

@@ -5,76 +5,104 @@ import secrets
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 
-from launch.process import ATTACHED, stop_on_signals
-from launch.program import ROLE_ENVIRONMENT
+from configs.exit_codes import ExitCode
+from environments.trust import Trust
+from launch.endpoint import Endpoint
+from launch.process import stop_on_signals
 from launch.roles import join
+from launch.supervision import RESTARTED_CODES, role_environment, supervisor_command
 
 _POLL_SECONDS = 0.5
+_GRACE_SECONDS = 15.0
 _TERMINATION_SECONDS = 20.0
+# A worker that has lost its server has waited for it already.
+_RESTARTED_CODES = [code for code in RESTARTED_CODES if code != ExitCode.SERVER_LOST]
 
 
-def attach(server: str, actors: int, pythonpath: str = "", verbose: bool = False) -> int:
+def attach(
+  endpoint: Endpoint,
+  actors: int,
+  trust: Trust,
+  verbose: bool = False,
+) -> int:
   """Runs workers against a server until its run ends or this process is told to stop.
 
+  A worker that is killed or fails unexpectedly is started again. One that ends for a mistake ends alone, and says why.
+
   Args:
-    server: host:port of a running job.
+    endpoint: of a running job's server.
     actors: number of worker processes.
-    pythonpath: folders, as in PYTHONPATH, from which the run's environment and events can be imported.
+    trust: what of the run's environment and events may be imported.
     verbose: whether workers show the traceback of the user's own code, if that fails.
 
   Returns:
-    The exit code of the first worker that failed, or 0; a worker that was killed does not count as failed.
+    0 if the run has ended; 2 if a mistake ended every worker; otherwise 4 if the server was lost, or the exit code of a worker
+    that was started again too often; 130 or 143 if a signal ended this process.
 
   Raises:
-    UserError: no server answers, or its run cannot be joined.
+    UserError: no server answers, its run cannot be joined, or its config names code that may not be imported.
   """
   with stop_on_signals() as stop:
-    _, manifest = join(server, stop)
+    with join(endpoint, stop, trust) as (_, manifest):
+      pass  # The workers have connections of their own.
     print(f"Adding {actors} worker(s); Ctrl-C removes them again.", flush=True)
     # The index determines a worker's seed and exploration. Nobody counts attached workers, so a random offset keeps the
     # indices of several `attach` commands apart.
     first = manifest.config.actor.workers + secrets.randbelow(2**20)
-    workers = [_start(server, first + number, pythonpath, verbose) for number in range(actors)]
+    flags = endpoint.words
+    flags += [f"--pythonpath={os.pathsep.join(trust.folders)}"] if trust.folders else []
+    flags += [f"--allow_module={','.join(trust.packages)}"] if trust.packages else []
+    flags += ["--verbose"] if verbose else []
+    supervisors = [_start(first + number, flags) for number in range(actors)]
     try:
-      return _wait(workers, stop)
+      codes = _wait(supervisors, stop)
     finally:
-      _end(workers)
+      _end(supervisors)
+    return stop.exit_code if stop.is_set() else overall_exit_code(codes)
 
 
-def _start(server: str, index: int, pythonpath: str, verbose: bool) -> "subprocess.Popen[bytes]":
+def _start(index: int, flags: list[str]) -> "subprocess.Popen[bytes]":
   name = f"actor_{socket.gethostname()}_{index}"
-  command = [sys.executable, "-m", "slipstream", "act", f"--server={server}", f"--name={name}", f"--index={index}"]
-  if pythonpath:
-    command.append(f"--pythonpath={pythonpath}")
-  if verbose:
-    command.append("--verbose")
-  # In a session of its own: Ctrl-C reaches this process alone, which then asks each worker to stop.
-  return subprocess.Popen(command, env={**os.environ, **ROLE_ENVIRONMENT, ATTACHED: "1"}, start_new_session=True)
+  command = supervisor_command(
+    name,
+    ["act", f"--name={name}", f"--index={index}", *flags],
+    grace_seconds=_GRACE_SECONDS,
+    restarted_codes=_RESTARTED_CODES,
+  )
+  # In a session of its own: Ctrl-C reaches this process alone, which then asks each supervisor to stop.
+  return subprocess.Popen(command, env={**os.environ, **role_environment(sees_gpu=True)}, start_new_session=True)
 
 
-def _wait(workers: "list[subprocess.Popen[bytes]]", stop: threading.Event) -> int:
-  while not stop.wait(_POLL_SECONDS):
-    codes = [worker.poll() for worker in workers]
-    failed = [code for code in codes if code is not None and code > 0]
-    if failed:
-      return failed[0]
-    if all(code is not None for code in codes):
-      return 0
-  return 0
+def _wait(supervisors: "list[subprocess.Popen[bytes]]", stop: threading.Event) -> list[int]:
+  """Waits until all have ended, or until `stop` is set; the exit codes of those that have ended."""
+  while True:
+    codes = [supervisor.poll() for supervisor in supervisors]
+    ended = [code for code in codes if code is not None]
+    if len(ended) == len(codes) or stop.wait(_POLL_SECONDS):
+      return [128 - code if code < 0 else code for code in ended]
 
 
-def _end(workers: "list[subprocess.Popen[bytes]]") -> None:
-  for worker in workers:
-    if worker.poll() is None:
-      worker.send_signal(signal.SIGTERM)
+def overall_exit_code(codes: list[int]) -> int:
+  """The exit code of a command whose workers have ended with `codes`; see `attach`."""
+  if ExitCode.DONE in codes:
+    return ExitCode.DONE
+  others = [code for code in codes if code != ExitCode.MISTAKE]
+  if not others:
+    return ExitCode.MISTAKE
+  return ExitCode.SERVER_LOST if ExitCode.SERVER_LOST in others else others[0]
+
+
+def _end(supervisors: "list[subprocess.Popen[bytes]]") -> None:
+  for supervisor in supervisors:
+    if supervisor.poll() is None:
+      supervisor.send_signal(signal.SIGTERM)
   deadline = time.monotonic() + _TERMINATION_SECONDS
-  for worker in workers:
+  for supervisor in supervisors:
     try:
-      worker.wait(max(0.0, deadline - time.monotonic()))
+      supervisor.wait(max(0.0, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
-      worker.kill()
-      worker.wait()
+      supervisor.kill()
+      supervisor.wait()

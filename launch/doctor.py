@@ -8,12 +8,18 @@ import re
 import socket
 import sys
 from collections.abc import Iterable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import psutil
 
 from configs import ServerLost, UserError
+from configs.processors import usable_cores
+from configs.versions import installed_version, library_versions
 from launch import gpu
+
+if TYPE_CHECKING:
+  from launch.endpoint import Endpoint
+  from replay_server.contract.connection import Connection
 
 State = Literal["ok", "note", "wrong"]
 
@@ -50,10 +56,17 @@ def examine_machine() -> list[Finding]:
     Finding("Python", "ok", python)
     if sys.version_info[:2] == (3, 10)
     else Finding("Python", "wrong", f"{python}: Slipstream needs 3.10: run make env, which makes a .venv with it."),
-    Finding("processors", "ok", f"{len(os.sched_getaffinity(0))} cores for this process"),
+    Finding("processors", "ok", _processors()),
     Finding("memory", "ok", f"{memory.available / 2**30:.1f} of {memory.total / 2**30:.1f} GiB free"),
     *examine_packages(importlib.metadata.requires("slipstream") or ()),
   ]
+
+
+def _processors() -> str:
+  cores, allowed = usable_cores(), len(os.sched_getaffinity(0))
+  if cores == allowed:
+    return f"{allowed} cores for this process"
+  return f"{cores:.3g} cores for this process, by the CPU quota of its control group; it may run on {allowed}"
 
 
 def examine_packages(requirements: Iterable[str]) -> list[Finding]:
@@ -65,7 +78,7 @@ def examine_packages(requirements: Iterable[str]) -> list[Finding]:
       continue
     name, wanted = pinned.groups()
     try:
-      found = importlib.metadata.version(name)
+      found = installed_version(name)
     except importlib.metadata.PackageNotFoundError:
       findings.append(Finding(name, "wrong", f"not installed, but {wanted} is needed: run make env."))
       continue
@@ -106,20 +119,20 @@ def _examine_devices(all_loaded: bool) -> Finding:
   return Finding("TensorFlow", "wrong", f"sees no GPU, {why}")
 
 
-def examine_address(address: str) -> list[Finding]:
-  """Checks what answers at `address`, step by step: the name, the port, the server, and its run.
+def examine_server(endpoint: "Endpoint") -> list[Finding]:
+  """Checks what answers at a server's address, step by step: the name, the port, the server, and its run.
 
   Raises:
-    UserError: `address` is not host:port.
+    UserError: the TLS tunnel cannot be started, or no run directory names the server.
   """
-  from configs.versions import library_versions
-  from replay_server.contract.connection import Connection
-  from replay_server.contract.run import read_live_status, read_manifest
+  from launch.endpoint import connected
+  from launch.server_place import address_of
+  from replay_server.contract.probes import split_address
 
-  connection = Connection(address)
-  host, _, port = connection.address.rpartition(":")
+  endpoint = dataclasses.replace(endpoint, address=address_of(endpoint.address))
+  host, port = split_address(endpoint.address)
   try:
-    socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_SECONDS).close()
+    socket.create_connection((host, port), timeout=_REACH_SECONDS).close()
   except socket.gaierror:
     return [Finding("address", "wrong", f"the name {host!r} is unknown here: check it, or write an IP address.")]
   except ConnectionRefusedError:
@@ -134,16 +147,24 @@ def examine_address(address: str) -> list[Finding]:
     return [
       Finding("address", "wrong", f"{host}:{port} cannot be reached ({error}): check the network and the firewall.")
     ]
-  findings = [Finding("address", "ok", f"something listens on {connection.address}")]
+  with connected(endpoint) as connection:
+    return [Finding("address", "ok", f"something listens on {endpoint.address}"), *_examine_run(connection)]
+
+
+def _examine_run(connection: "Connection") -> list[Finding]:
+  from replay_server.contract.run import read_live_status, read_manifest
+
   try:
     connection.info()
     manifest = read_manifest(connection)
-  except (ServerLost, UserError) as error:
-    return [*findings, Finding("server", "wrong", str(error))]
+  except ServerLost as error:
+    return [Finding("server", "wrong", connection.refusal() or str(error))]
+  except UserError as error:
+    return [Finding("server", "wrong", str(error))]
   if manifest is None:
     sentence = "the replay server starts, or writes a checkpoint: try again in a minute, and then see its log."
-    return [*findings, Finding("server", "wrong", sentence)]
-  findings.append(Finding("server", "ok", f"run {manifest.run_id} ({manifest.config.name})"))
+    return [Finding("server", "wrong", sentence)]
+  findings = [Finding("server", "ok", f"run {manifest.run_id} ({manifest.config.name})")]
   others = {name: theirs for name, theirs in manifest.versions.items() if library_versions().get(name) != theirs}
   if others:
     named = ", ".join(f"{name} {version}" for name, version in others.items())

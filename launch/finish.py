@@ -4,14 +4,12 @@ import dataclasses
 import pathlib
 from collections.abc import Callable
 
+from configs.exit_codes import ExitCode
 from launch import report
-from launch.process import EXIT_UNSOLVED
 from launch.run_directory import RunDirectory
 from launch.stored_policy import find_policy, record_episode
 from replay_server.contract.policy import load_snapshot
 from replay_server.contract.status import RunStatus
-
-EXIT_INTERRUPTED = 130  # What a shell reports for a command that Ctrl-C ended.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,14 +21,14 @@ class Outcome:
     run_dir: the run directory.
     summary: a few lines for the user.
     result: a line for scripts, "RESULT {json}".
-    exit_code: 0 if the run was solved or had no goal, 3 if its budget ended unsolved, 130 if it was interrupted.
+    exit_code: of the command, see `ExitCode`.
   """
 
   status: RunStatus
   run_dir: pathlib.Path
   summary: str
   result: str
-  exit_code: int
+  exit_code: ExitCode
 
   @property
   def solved(self) -> bool:
@@ -38,8 +36,17 @@ class Outcome:
     return self.status.phase == "solved"
 
 
-def finish(status: RunStatus, run: RunDirectory, inline: bool = False) -> Outcome:
-  """Draws the learning curve and the best policy's greedy path, and summarises the run."""
+def finish(
+  status: RunStatus, run: RunDirectory, interruption: ExitCode = ExitCode.DONE, inline: bool = False
+) -> Outcome:
+  """Draws the learning curve and the best policy's greedy path, and summarises the run.
+
+  Args:
+    status: the run's last one.
+    run: its directory.
+    interruption: of the command if a signal ended it, or else `ExitCode.DONE`.
+    inline: whether the run was inline.
+  """
   note = _attempt("learning curve", lambda: report.save_learning_curve(run.path))
   policy = find_policy(run)
   if policy is not None:
@@ -49,7 +56,7 @@ def finish(status: RunStatus, run: RunDirectory, inline: bool = False) -> Outcom
     run_dir=run.path,
     summary=report.summarise(status, run.path, inline) + note,
     result=report.result_line(status, run.path),
-    exit_code=_exit_code(status),
+    exit_code=_exit_code(status, interruption),
   )
 
 
@@ -62,10 +69,10 @@ def _attempt(what: str, draw: Callable[[], object]) -> str:
   return ""
 
 
-def _exit_code(status: RunStatus) -> int:
-  if status.phase == "stopping":
-    return EXIT_INTERRUPTED
-  return 0 if status.phase == "solved" or not status.solved_evaluations else EXIT_UNSOLVED
+def _exit_code(status: RunStatus, interruption: ExitCode) -> ExitCode:
+  if status.phase == "exhausted" and status.solved_evaluations:
+    return ExitCode.UNSOLVED
+  return ExitCode.DONE if status.phase in ("solved", "exhausted") else interruption
 
 
 def draw_greedy_path(policy: pathlib.Path, run: RunDirectory) -> None:

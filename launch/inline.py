@@ -20,7 +20,7 @@ from launch.videos import camera_of
 from launch.view import RunView
 from learner.learner import Learner, make_learner
 from replay_server.contract.messages import Heartbeat
-from replay_server.contract.role import heartbeat_of
+from replay_server.contract.role import heartbeat_of, new_instance
 from replay_server.contract.run import environment_steps
 from replay_server.contract.status import RunStatus
 from replay_server.process.keeper import TICK_SECONDS, Keeper
@@ -68,6 +68,7 @@ def run_inline(
     contextlib.closing(Keeper(server, run.path, opened)) as keeper,
     camera_of(config, run, stop) as camera,
   ):
+    keeper.tick()  # The learner looks into the status for the snapshot that it continues with.
     connection, manifest, seed = server.connection, server.manifest, config.seed
     policies, film = run.checkpoints / "policy", None if camera is None else camera.film
     roles = _Roles(
@@ -85,6 +86,7 @@ def run_inline(
       with contextlib.suppress(Stopped, ServerLost):
         roles.worker.flush()
       keeper.checkpoint()
+      roles.learner.note_snapshot(keeper.snapshot)
       roles.learner.try_to_save()
       raise
     finally:
@@ -98,10 +100,11 @@ class _Roles:
   learner: Learner
   worker: RolloutWorker
   evaluator: Evaluator
+  instance: str = dataclasses.field(default_factory=new_instance)
 
   def heartbeats(self, ended: bool = False) -> list[Heartbeat]:
     """The heartbeats that these roles would send from processes of their own."""
-    return [heartbeat_of(role, ended) for role in (self.learner, self.worker, self.evaluator)]
+    return [heartbeat_of(role, self.instance, ended=ended) for role in (self.learner, self.worker, self.evaluator)]
 
 
 def _take_turns(
@@ -138,8 +141,10 @@ def _take_turns(
       worker.step()
     if at_budget:
       worker.flush()  # The server counts the steps that have reached it.
-    # The status is updated by the clock, and whenever the run may end: after an evaluation and at its budget.
-    if evaluated or at_budget or time.monotonic() - ticked > TICK_SECONDS:
+    # The status is updated by the clock, and whenever the run may end: after an evaluation and at its budget. Once the last
+    # step is taken the clock must wait: the server may count that step before the block that it makes due.
+    takes_more = steps_before + worker.environment_steps < config.environment_steps
+    if evaluated or at_budget or (takes_more and time.monotonic() - ticked > TICK_SECONDS):
       ticked = time.monotonic()
       status = keeper.tick(roles.heartbeats())
       view.update(status)
@@ -151,4 +156,5 @@ def _take_turns(
         # Tables and learner together, so that a killed run resumes both from the same moment.
         worker.flush()
         keeper.checkpoint()
+        learner.note_snapshot(keeper.snapshot)
         learner.try_to_save()

@@ -10,18 +10,52 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
+from typing import TYPE_CHECKING
 
 from configs import ServerLost, Stopped, UserError
+from configs.errors import NoServer, RunEnded, ServerAway
+from configs.exit_codes import ExitCode
 from launch.failures import explain
-from launch.run_directory import Failure, write_failure
+from launch.run_directory import Failure, role_of, write_failure
+from replay_server.contract.progress import Progress
 
-EXIT_UNSOLVED = 3
-EXIT_SERVER_LOST = 4
-# The environment variable of a worker that ends with the command that started it.
-ATTACHED = "SLIPSTREAM_ATTACHED"
+if TYPE_CHECKING:
+  from launch.metrics.exporter import Exporter, Probe
+
+# How long a role waits for its server, if `--server_timeout` says nothing else.
+SERVER_TIMEOUT_SECONDS = 60.0
+# The environment variable with the process id of the supervisor of a role; the role ends with it.
+SUPERVISOR = "SLIPSTREAM_SUPERVISOR"
+# The environment variable with the file for the reason why a role failed, if a launcher reads it.
+FAILURE_FILE = "SLIPSTREAM_FAILURE_FILE"
 # How long a role may go on after its server is lost; the learner writes its checkpoint meanwhile.
 _GRACE_SECONDS = 10.0
 _PARENT_POLL_SECONDS = 1.0
+
+
+class StopEvent(threading.Event):
+  """Set when a role should end, which it does for one reason: the first one.
+
+  Attributes:
+    signum: of the signal that asked the role to leave; 0 if there was none, or if the event had been set before.
+  """
+
+  def __init__(self) -> None:
+    super().__init__()
+    self.signum = 0
+
+  def leave(self, signum: int) -> None:
+    """Sets the event because of a signal."""
+    if not self.is_set():
+      self.signum = signum
+    self.set()
+
+  @property
+  def exit_code(self) -> ExitCode:
+    """Of a process that ends in good order when the event is set."""
+    if not self.signum:
+      return ExitCode.DONE
+    return ExitCode.INTERRUPTED if self.signum == signal.SIGINT else ExitCode.TERMINATED
 
 
 class RoleProcess:
@@ -30,47 +64,62 @@ class RoleProcess:
   Attributes:
     name: unique in the run.
     stop: set when the role should end.
+    progress: of its loop.
   """
 
-  def __init__(self, name: str, stop: threading.Event, logs: pathlib.Path | None = None, verbose: bool = False):
+  def __init__(self, name: str, stop: StopEvent, verbose: bool = False, exporter: "Exporter | None" = None):
     """Takes what the role needs; `run` runs it.
 
     Args:
       name: unique in the run.
       stop: set when the role should end.
-      logs: folder in which the launcher looks for failures; None if there is no launcher.
-      verbose: without a launcher, whether the traceback of the user's own code is shown. With one, it is in the role's log.
+      verbose: see `report_failure`.
+      exporter: that answers for it over HTTP; None without one.
     """
     self.name = name
+    self.progress = Progress() if exporter is None else exporter.progress
+    self._exporter = exporter
     self.stop = stop
-    self._logs = logs
     self._verbose = verbose
     self._lost = ""
+    self._run_ended = False
+
+  def note_begin(self, probe: "Probe") -> None:
+    """Notes that the role begins its work; from now on `probe` knows its metrics."""
+    if self._exporter is not None:
+      self._exporter.probe = probe
+
+  def note_end(self) -> None:
+    """Notes that the run has ended, so that a signal which came meanwhile does not matter."""
+    self._run_ended = True
 
   def server_lost(self, sentence: str) -> None:
     """Stops the role, and ends the process if that takes too long: a call that hangs cannot be cancelled."""
     self._lost = sentence
-    self._fail(sentence, EXIT_SERVER_LOST)
+    self._fail(sentence, ExitCode.SERVER_LOST)
     self.stop.set()
-    timer = threading.Timer(_GRACE_SECONDS, os._exit, [EXIT_SERVER_LOST])
+    timer = threading.Timer(_GRACE_SECONDS, os._exit, [ExitCode.SERVER_LOST])
     timer.daemon = True
     timer.start()
     # A call into Reverb that hangs while it holds the GIL also stops the timer's thread; faulthandler's needs no GIL.
     faulthandler.dump_traceback_later(_GRACE_SECONDS + 3, exit=True)
 
-  def watch_parent(self) -> None:
-    """Watches the parent process in the background, and stops the role when it is gone."""
-    parent = os.getppid()
+  def watch_parent(self, parent: int) -> None:
+    """Watches the parent process in the background; when it is gone, the role leaves.
+
+    Args:
+      parent: its process id, from itself: it may be gone before this is called.
+    """
 
     def watch() -> None:
       while os.getppid() == parent:
         time.sleep(_PARENT_POLL_SECONDS)
       print(f"The launcher of {self.name} is gone, so it ends.", file=sys.stderr, flush=True)
-      self.stop.set()
+      self.stop.leave(signal.SIGTERM)
 
     threading.Thread(target=watch, name="parent-watch", daemon=True).start()
 
-  def run(self, body: Callable[[], None]) -> int:
+  def run(self, body: Callable[[], None]) -> ExitCode:
     """Runs the role; returns its exit code. Reports a user's mistake in a sentence, any other exception with a traceback.
 
     If a call into a world hangs, this does not return, but ends the process (`launch.world_watch`). SIGUSR1 prints the stack of
@@ -80,54 +129,81 @@ class RoleProcess:
     try:
       from launch.world_watch import watching_worlds  # Here, so that a command's help does not load gymnasium.
 
-      with watching_worlds(give_up=lambda sentence: self._fail(sentence, UserError.EXIT_CODE)):
+      with watching_worlds(give_up=lambda sentence: self._fail(sentence, ExitCode.MISTAKE)):
         body()
     except UserError as error:
-      self._fail(str(error), UserError.EXIT_CODE, error.trace)
-      return UserError.EXIT_CODE
+      # The address of a supervisor or of a run directory is right, so its server is away, and worth another try.
+      is_away = isinstance(error, ServerAway) or (isinstance(error, NoServer) and SUPERVISOR in os.environ)
+      code = ExitCode.SERVER_LOST if is_away else ExitCode.MISTAKE
+      self._fail(str(error), code, error.trace)
+      return code
     except ServerLost as error:
       if not self._lost:
-        self._fail(str(error), EXIT_SERVER_LOST)
-      return EXIT_SERVER_LOST
+        self._fail(str(error), ExitCode.SERVER_LOST)
+      return ExitCode.SERVER_LOST
+    except RunEnded as error:
+      print(error, flush=True)
+      return ExitCode.DONE
     except Stopped:
-      return EXIT_SERVER_LOST if self._lost else 0
+      pass
     except Exception as error:
       traceback.print_exc()
-      self._fail(f"{self.name} failed with {type(error).__name__}: {error}; see its log for the traceback.", 1)
-      return 1
-    return EXIT_SERVER_LOST if self._lost else 0
+      self._fail(
+        f"{self.name} failed with {type(error).__name__}: {error}; see its log for the traceback.", ExitCode.FAILED
+      )
+      return ExitCode.FAILED
+    if self._lost:
+      return ExitCode.SERVER_LOST
+    return ExitCode.DONE if self._run_ended else self.stop.exit_code
 
-  def _fail(self, sentence: str, exit_code: int, trace: str = "") -> None:
-    if self._logs is None:
-      print(explain(sentence, trace, self._verbose), file=sys.stderr, flush=True)
-    else:
-      print(f"{trace}{self.name}: {sentence}", file=sys.stderr, flush=True)
-      write_failure(self._logs, Failure(self.name, sentence, exit_code, trace))
+  def _fail(self, sentence: str, exit_code: ExitCode, trace: str = "") -> None:
+    report_failure(sentence, exit_code, trace, self._verbose)
 
 
-def run_role(name: str, body: Callable[[RoleProcess], None], verbose: bool = False) -> int:
+def run_role(
+  name: str, body: Callable[[RoleProcess], None], verbose: bool = False, exporter: "Exporter | None" = None
+) -> ExitCode:
   """Runs a role in this process until its end or a signal; returns the exit code.
 
   Args:
     name: of the role, unique in the run.
     body: the role; see `launch.roles`.
     verbose: whether the traceback of the user's own code is shown, if that fails.
+    exporter: that answers for it over HTTP; None without one.
   """
   with stop_on_signals() as stop:
-    process = RoleProcess(name, stop, verbose=verbose)
-    if ATTACHED in os.environ:
-      process.watch_parent()
+    process = RoleProcess(name, stop, verbose, exporter)
+    if SUPERVISOR in os.environ:
+      process.watch_parent(int(os.environ[SUPERVISOR]))
     return process.run(lambda: body(process))
 
 
+def report_failure(sentence: str, exit_code: ExitCode, trace: str = "", verbose: bool = False) -> None:
+  """Prints why this process fails; if a launcher reads `FAILURE_FILE`, writes it there as well.
+
+  Args:
+    sentence: the reason.
+    exit_code: of the process.
+    trace: the traceback of the user's own code, if that is what failed; else empty.
+    verbose: without a launcher, whether the traceback is shown. With one, it is in the role's log.
+  """
+  path = os.environ.get(FAILURE_FILE)
+  if not path:
+    print(explain(sentence, trace, verbose), file=sys.stderr, flush=True)
+  else:
+    role = role_of(pathlib.Path(path))
+    print(f"{trace}{role}: {sentence}", file=sys.stderr, flush=True)
+    write_failure(pathlib.Path(path), Failure(role, sentence, exit_code, trace))
+
+
 @contextmanager
-def stop_on_signals() -> Iterator[threading.Event]:
+def stop_on_signals() -> Iterator[StopEvent]:
   """Yields an event that SIGTERM, SIGHUP and SIGINT set; a second SIGINT raises KeyboardInterrupt."""
-  stop = threading.Event()
+  stop = StopEvent()
 
   def handle(signum: int, frame: object) -> None:
     del frame
-    stop.set()
+    stop.leave(signum)
     if signum == signal.SIGINT:
       signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -1,151 +1,269 @@
 """The Launchpad program of a local run. Launchpad appears in this file alone."""
 
-import functools
+import contextlib
 import io
+import json
 import os
 import pathlib
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
+import psutil
+
 from configs import RunConfig
-from launch import ENVIRONMENT, roles
-from launch.process import RoleProcess, exit_process
-from launch.run_directory import RunDirectory
+from environments.trust import packages_of
+from launch.process import SUPERVISOR
+from launch.run_directory import RunDirectory, failure_file
+from launch.supervision import GRACE_SECONDS, RESTARTED_CODES, SUPERVISOR_FILE, role_environment, supervisor_command
+from launch.supervisor import Restarts
 
-# Launchpad asks all roles to stop at once, and kills them after this. The server waits up to 12 s for the others to end, and
-# then writes its tables.
-TERMINATION_NOTICE_SECONDS = 60
-ROLE_ENVIRONMENT = {**ENVIRONMENT, "PYTHONUNBUFFERED": "1"}
-
-
-class RoleNode:
-  """A role as a Launchpad node: constructed and run in a process of its own."""
-
-  def __init__(self, name: str, logs: pathlib.Path, body: Callable[[RoleProcess], None]):
-    """Takes the process's name, the folder for a failure that it reports, and the role, which must be picklable."""
-    self._name = name
-    self._logs = logs
-    self._body = body
-
-  def run(self) -> None:
-    """Runs the role until it ends or Launchpad stops it, and exits with the role's exit code."""
-    import launchpad as lp
-
-    process = RoleProcess(self._name, lp.stop_event(), self._logs)
-    process.watch_parent()
-    exit_process(process.run(lambda: self._body(process)))
+SERVER = "server"
+# A server that is asked to leave writes a snapshot first.
+_SERVER_GRACE_SECONDS = 660.0
+# Launchpad kills what is left this long after it has asked all supervisors to stop, which kill their roles before.
+_TERMINATION_NOTICE_SECONDS = 720
+# In which roles end by themselves after their server has.
+_GOODBYE_SECONDS = 5.0
+_POLL_SECONDS = 0.1
+_SIGNALLED = 128
 
 
-def _run_node(name: str, logs: pathlib.Path, body: Callable[[RoleProcess], None]) -> None:
-  RoleNode(name, logs, body).run()
+def role_commands(
+  config: RunConfig, run: RunDirectory, address: str, sinks: Sequence[str] = (), new_config: pathlib.Path | None = None
+) -> dict[str, list[str]]:
+  """Role -> the words of its command, after `slipstream`.
+
+  Args:
+    config: of the run.
+    run: its directory.
+    address: of the server.
+    sinks: other services that get the run's numbers.
+    new_config: a file with the config; None if the run directory has the right one.
+  """
+  at, run_dir = f"--server={address}", f"--run_dir={run.path}"
+  serve = ["serve", run_dir, f"--port={address.rpartition(':')[2]}", *(f"--{sink}" for sink in sinks)]
+  commands = {SERVER: serve if new_config is None else [*serve, f"--config={new_config}"]}
+  packages = packages_of(config)
+  allow = [f"--allow_module={','.join(packages)}"] if packages else []
+  commands["learner"] = ["learn", at, run_dir]
+  for index in range(config.actor.workers):
+    commands[f"actor_{index}"] = ["act", at, f"--index={index}", *allow]
+  if config.evaluator.enabled:
+    commands["evaluator"] = ["evaluate", at, run_dir, *allow]
+  return commands
 
 
-def build_program(config: RunConfig, run: RunDirectory, address: str, sinks: Sequence[str] = ()) -> Any:
-  """Builds a program of server, learner, rollout workers and evaluator, which share nothing but the server's address."""
+def build_program(commands: Mapping[str, Sequence[str]], run: RunDirectory) -> Any:
+  """Builds a program of roles that share nothing but the server's address; each is run by a supervisor.
+
+  Args:
+    commands: from `role_commands`.
+    run: holds the reasons of failures.
+  """
   import launchpad as lp
 
-  port = int(address.rpartition(":")[2])
   program = lp.Program("slipstream")
-  serve = functools.partial(roles.serve, config=config, run=run, port=port, sinks=sinks)
-  with program.group("server"):
-    program.add_node(lp.PyNode(_run_node, "server", run.logs, serve))
-  learn = functools.partial(roles.learn, address=address, run_root=run.path.parent, run=run)
-  with program.group("learner"):
-    program.add_node(lp.PyClassNode(RoleNode, "learner", run.logs, learn))
-  for index in range(config.actor.workers):
-    act = functools.partial(roles.act, address=address, index=index)
-    with program.group(f"actor_{index}"):
-      program.add_node(lp.PyClassNode(RoleNode, f"actor_{index}", run.logs, act))
-  if config.evaluator.enabled:
-    evaluate = functools.partial(roles.evaluate, address=address, run=run)
-    with program.group("evaluator"):
-      program.add_node(lp.PyClassNode(RoleNode, "evaluator", run.logs, evaluate))
+  for role, words in commands.items():
+    grace = _SERVER_GRACE_SECONDS if role == SERVER else GRACE_SECONDS
+    command = supervisor_command(role, words, failure_file(run.logs, role), grace)
+    with program.group(role):
+      program.add_node(_make_node(command, role_environment(sees_gpu=role == "learner")))
   return program
 
 
+def _make_node(command: list[str], environment: Mapping[str, str]) -> Any:
+  """A Launchpad node that is a command."""
+  from launchpad.launch.local_multi_processing.commands import Command
+  from launchpad.nodes.base import Node
+
+  class CommandNode(Node):
+    def create_handle(self) -> None:
+      """Nothing is called through Launchpad."""
+
+    @staticmethod
+    def to_executables(nodes: Sequence[Any], label: str, context: Any) -> list[Any]:
+      del nodes, context  # The only one of its group.
+      return [Command(command, environment, _title(label))]
+
+  return CommandNode()
+
+
+def _title(role: str) -> str:
+  """Launchpad's label of a role's process, and the place of its output in the logs."""
+  return f"{role}/0"
+
+
 @contextmanager
-def launched(program: Any, run: RunDirectory, on_interrupt: Callable[[], None]) -> Iterator[Any]:
+def launched(program: Any, run: RunDirectory, on_stop: Callable[[int], None]) -> Iterator["Supervisors"]:
   """Starts a program's processes; their output goes to the run's logs.
 
   Args:
     program: from `build_program`.
     run: holds the logs.
-    on_interrupt: called at the first Ctrl-C, when all roles are asked to stop; a second one kills them.
+    on_stop: called in the main thread with the first SIGINT, SIGTERM or SIGHUP, to ask the run to stop. A second SIGINT kills all
+      processes, a second SIGTERM asks each of them to leave.
 
   Yields:
-    Launchpad's manager, whose `wait` returns when no process is left.
+    The processes.
   """
   import launchpad as lp
   from absl import flags
   from launchpad.launch.run_locally import launch_local_output_to_files
-  from launchpad.nodes.python.local_multi_processing import PythonProcess
 
   # Launchpad reads LAUNCHPAD_LOGGING_DIR once, when it is imported; a process can have more than one run.
   launch_local_output_to_files._LOGGING_DIR = str(run.logs)  # noqa: SLF001  # There is no public way; see above.
 
-  if "lp_dummy_config" not in flags.FLAGS:  # Launchpad 0.5.0 reads this flag and does not define it.
-    flags.DEFINE_string("lp_dummy_config", "", "Unused.")
   if not flags.FLAGS.is_parsed():
     flags.FLAGS([sys.argv[0]])
-  flags.FLAGS["lp_termination_notice_secs"].value = TERMINATION_NOTICE_SECONDS
-  resources = {
-    group: PythonProcess(
-      args={"lp_termination_notice_secs": TERMINATION_NOTICE_SECONDS},
-      env=_role_environment(sees_gpu=group == "learner"),
-    )
-    for group in program.groups
-  }
+  flags.FLAGS["lp_termination_notice_secs"].value = _TERMINATION_NOTICE_SECONDS
+  numbers = [signal.SIGINT, signal.SIGTERM]
+  if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # Under nohup the run outlives its terminal.
+    numbers.append(signal.SIGHUP)
   # Launchpad would print the path of its logs and a countdown over the live view.
   with redirect_stdout(io.StringIO()):
-    # A terminal that closes sends SIGHUP to all processes. The roles inherit that it is ignored; this process stops them.
-    hang_up = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    # A signal of the terminal must not meet a supervisor before it has a session of its own, or this process without a handler.
+    signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
-      manager = lp.launch(
-        program,
-        launch_type=lp.LaunchType.LOCAL_MULTI_PROCESSING,
-        terminal="output_to_files",
-        local_resources=resources,
-      )
+      manager = lp.launch(program, launch_type=lp.LaunchType.LOCAL_MULTI_PROCESSING, terminal="output_to_files")
+      handle = _stop_handler(on_stop, leave=signal.getsignal(signal.SIGTERM))
+      before = {number: signal.signal(number, handle) for number in numbers}
     finally:
-      signal.signal(signal.SIGHUP, hang_up)
-    interrupt = _interrupt_handler(on_interrupt)
-    before = {signal.SIGINT: signal.signal(signal.SIGINT, interrupt)}
-    if hang_up != signal.SIG_IGN:  # Under nohup the run outlives its terminal.
-      before[signal.SIGHUP] = signal.signal(signal.SIGHUP, _stop_all)
+      signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
     try:
-      yield manager
+      yield Supervisors(manager, run.logs)
     finally:
       for number, handler in before.items():
         signal.signal(number, handler)
 
 
-def _role_environment(sees_gpu: bool) -> dict[str, str]:
-  # The launcher's whole path, so that roles can import the same environments and events.
-  environment = {**ROLE_ENVIRONMENT, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-  if not sees_gpu:
-    environment["CUDA_VISIBLE_DEVICES"] = "-1"
-  return environment
-
-
-def _stop_all(signum: int, frame: object) -> None:
-  """Asks all roles to stop, which Launchpad does on SIGTERM."""
-  del signum, frame
-  os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _interrupt_handler(on_interrupt: Callable[[], None]) -> Callable[[int, object], None]:
-  """First Ctrl-C: asks all roles to stop. Second: kills them. Launchpad does so on SIGTERM and SIGQUIT."""
-  pressed = False
+def _stop_handler(on_stop: Callable[[int], None], leave: Any) -> Callable[[int, object], None]:
+  """See `launched`; `leave` is Launchpad's own handler of SIGTERM."""
+  is_asked = False
 
   def handle(signum: int, frame: object) -> None:
-    nonlocal pressed
-    del signum, frame
-    os.kill(os.getpid(), signal.SIGQUIT if pressed else signal.SIGTERM)
-    if not pressed:
-      on_interrupt()
-    pressed = True
+    nonlocal is_asked
+    if not is_asked:
+      is_asked = True
+      on_stop(signum)
+    elif signum == signal.SIGINT:
+      os.kill(os.getpid(), signal.SIGQUIT)  # Launchpad then kills all processes.
+    else:
+      leave(signal.SIGTERM, frame)
 
   return handle
+
+
+class Supervisors:
+  """The supervisors of a program, each of which is started again if it is killed itself.
+
+  Launchpad would end the program with the first of them. So its manager starts and stops processes, and this class watches them.
+  """
+
+  def __init__(self, manager: Any, logs: pathlib.Path):
+    """Takes in all supervisors that are children of this process.
+
+    Args:
+      manager: Launchpad's, which has started them.
+      logs: folder for their output.
+    """
+    self._manager = manager
+    self._logs = logs
+    self._began = time.monotonic()
+    self._processes = dict(_supervisors())
+    self._commands = {role: process.cmdline() for role, process in self._processes.items()}
+    self._environments = {role: process.environ() for role, process in self._processes.items()}
+    self._restarts = {role: Restarts(RESTARTED_CODES) for role in self._processes}
+
+  def wait_for_end(self) -> str:
+    """Waits until every process of the program has ended.
+
+    Returns:
+      How a supervisor ended if it had given its role up, whereupon the others were told to leave; or else "".
+    """
+    if SERVER not in self._processes:
+      return self._stop("the server's supervisor could not begin")
+    while not self._manager.wait_for_stop(_POLL_SECONDS):
+      for role, process in list(self._processes.items()):
+        end = _end_of(process.pid)
+        if end is None:
+          continue
+        code, was_killed = end  # A supervisor that has given its role up ends with the role's own code.
+        if was_killed and self._start_again(role, code):
+          continue
+        del self._processes[role]
+        if code:
+          return self._stop(f"{role} ended with exit code {code}")
+        if role == SERVER:
+          return self._end_others()
+    return self._stop("")  # Somebody has told all of them to leave.
+
+  def _stop(self, reason: str) -> str:
+    self._manager.stop_and_wait()
+    return reason
+
+  def _end_others(self) -> str:
+    """Waits for the roles of a run that has ended; one that is just being started again would look for the server in vain."""
+    deadline = time.monotonic() + _GOODBYE_SECONDS
+    while list(_supervisors()) and time.monotonic() < deadline:
+      time.sleep(_POLL_SECONDS)
+    return self._stop("")
+
+  def _start_again(self, role: str, code: int) -> bool:
+    """Starts a supervisor again that was killed, after its role has ended too; returns whether it did not happen too often."""
+    now = time.monotonic()
+    if self._restarts[role].delay_after(code, now - self._began, now) is None:
+      return False
+    with contextlib.suppress(ChildProcessError):
+      os.waitpid(self._processes[role].pid, 0)  # Launchpad then takes its exit code for 0.
+    orphans = _roles_of(self._processes[role].pid)
+    for orphan in orphans:
+      with contextlib.suppress(psutil.Error):
+        orphan.terminate()  # It does so itself when it notices.
+    _, left = psutil.wait_procs(orphans, timeout=GRACE_SECONDS)
+    for orphan in left:
+      with contextlib.suppress(psutil.Error):
+        orphan.kill()
+    with (self._logs / _title(role)).open("a") as log:
+      self._manager.process_worker(
+        _title(role), self._commands[role], env=self._environments[role], stdout=log, stderr=log
+      )
+    self._processes = {**self._processes, **dict(_supervisors())}
+    return True
+
+
+def _end_of(pid: int) -> tuple[int, bool] | None:
+  """The exit code of a child, in a shell's notation, and whether a signal has ended it; None if it has not ended.
+
+  Launchpad can still read it as well.
+  """
+  try:
+    ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+  except ChildProcessError:  # Launchpad has read it already, as it does when it stops all.
+    return 0, False
+  if ended is None:
+    return None
+  was_killed = ended.si_code != os.CLD_EXITED
+  return ended.si_status + _SIGNALLED * was_killed, was_killed
+
+
+def _supervisors() -> Iterator[tuple[str, psutil.Process]]:
+  """Role and process of every supervisor of this process; one that waits to be reaped has no command line."""
+  for child in psutil.Process().children():
+    with contextlib.suppress(psutil.Error):
+      words = child.cmdline()
+      if str(SUPERVISOR_FILE) in words:
+        yield json.loads(words[-1])["role"], child
+
+
+def _roles_of(supervisor: int) -> list[psutil.Process]:
+  """The processes that a supervisor has started, even if it is gone."""
+  found = []
+  for process in psutil.process_iter():
+    with contextlib.suppress(psutil.Error):
+      if process.environ().get(SUPERVISOR) == str(supervisor):
+        found.append(process)
+  return found

@@ -14,7 +14,7 @@ from matplotlib.ticker import EngFormatter
 from PIL import Image
 
 from launch.stored_run import current_rows, solved_at
-from launch.view import format_duration, format_number
+from launch.view import format_duration, format_number, format_restarts
 from replay_server.contract.status import RunStatus
 from replay_server.process.recorder import METRICS_FILE, TENSORBOARD_FOLDER, Row, read_metrics
 
@@ -124,7 +124,8 @@ def summarise(status: RunStatus, run_dir: pathlib.Path, inline: bool = False) ->
   lines = [
     _verdict(status),
     f"  {status.environment_steps:,} environment steps, {status.gradient_steps:,} gradient steps, "
-    f"{status.episodes:,} episodes in {format_duration(status.wall_seconds)}",
+    f"{status.episodes:,} episodes in {format_duration(status.wall_seconds)}"
+    f"{f', {format_restarts(status)}' if status.restarts else ''}",
     f"  last evaluation: {f'return {format_number(last.mean_return)}' if last else 'none'}, "
     f"training: {'no episode' if status.recent_return is None else f'return {format_number(status.recent_return)}'}",
   ]

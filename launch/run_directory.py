@@ -13,7 +13,12 @@ import tempfile
 from configs import RunConfig, UserError, to_json
 from configs.files import replace_text
 from configs.loading import read_config_file
+from configs.specs import check_name
 from configs.versions import library_versions
+
+_FAILURE_SUFFIX = ".failure.json"
+# What a new file system holds.
+_IGNORED = ("lost+found",)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,9 +37,19 @@ class RunDirectory:
     return self.path.name
 
   @property
+  def is_begun(self) -> bool:
+    """Whether this directory holds a run."""
+    return self.config.is_file()
+
+  @property
   def config(self) -> pathlib.Path:
     """The config as JSON."""
     return self.path / "config.json"
+
+  @property
+  def server(self) -> pathlib.Path:
+    """Says where the run's server is, see `launch.server_place`."""
+    return self.path / "server.json"
 
   @property
   def checkpoints(self) -> pathlib.Path:
@@ -62,7 +77,7 @@ class RunDirectory:
     Raises:
       UserError: this is no run directory.
     """
-    if not self.config.is_file():
+    if not self.is_begun:
       raise UserError(f"{self.path} is not a run directory (it has no config.json): name one below runs/.")
     return read_config_file(self.config)
 
@@ -101,17 +116,39 @@ def create_run_directory(config: RunConfig, root: pathlib.Path) -> RunDirectory:
   Raises:
     UserError: it cannot be written.
   """
-  now = dt.datetime.now(dt.timezone.utc).strftime("%Y%m%d-%H%M%S")
-  run = RunDirectory((root / config.name / f"{now}-{secrets.token_hex(2)}").resolve())
+  while True:
+    now = dt.datetime.now(dt.timezone.utc).strftime("%Y%m%d-%H%M%S")
+    path = root / config.name / f"{now}-{secrets.token_hex(2)}"
+    if not path.exists():  # Of several runs of one second, two may draw the same name.
+      return begin_run_directory(config, path, "--run_root")
+
+
+def begin_run_directory(config: RunConfig, path: pathlib.Path, flag: str) -> RunDirectory:
+  """Makes a new or empty folder a new run's directory, with its config and the versions of its libraries.
+
+  Args:
+    config: of the run.
+    path: of the folder; its name becomes the run's id.
+    flag: that chose the place, for the sentences.
+
+  Raises:
+    UserError: the folder cannot be written, its name is no name for a run, or it holds other files.
+  """
+  run = RunDirectory(path.resolve())
+  check_name("Run", run.run_id)
   try:
-    run.logs.mkdir(parents=True)
-    run.config.write_text(to_json(config), encoding="utf-8")
+    if run.path.is_dir() and any(entry.name not in _IGNORED for entry in run.path.iterdir()):
+      raise UserError(
+        f"{run.path} holds files, but no run: name a new or an empty folder, or a run directory, with {flag}."
+      )
+    run.logs.mkdir(parents=True, exist_ok=True)
     (run.path / "versions.txt").write_text(
       "".join(f"{name}=={version}\n" for name, version in library_versions().items())
     )
+    run.write_config(config)  # Last, as it makes the folder a run directory.
   except OSError as error:
     raise UserError(
-      f"The run directory {run.path} cannot be written ({error.strerror}): choose another place with --run_root."
+      f"The run directory {run.path} cannot be written ({error.strerror}): choose another place with {flag}."
     ) from None
   return run
 
@@ -151,9 +188,18 @@ class Failure:
   trace: str = ""
 
 
-def write_failure(logs: pathlib.Path, failure: Failure) -> None:
-  """Writes a failure where the launcher looks for it; prints a sentence if that is impossible, as on a full disk."""
-  path = logs / f"{failure.role}.failure.json"
+def failure_file(logs: pathlib.Path, role: str) -> pathlib.Path:
+  """The file in which a launcher looks for the failure of a role."""
+  return logs / f"{role}{_FAILURE_SUFFIX}"
+
+
+def role_of(path: pathlib.Path) -> str:
+  """The role whose `failure_file` this is."""
+  return path.name.removesuffix(_FAILURE_SUFFIX)
+
+
+def write_failure(path: pathlib.Path, failure: Failure) -> None:
+  """Writes a failure to a `failure_file`; prints a sentence if that is impossible, as on a full disk."""
   try:
     replace_text(path, json.dumps(dataclasses.asdict(failure)))
   except OSError as error:
@@ -162,7 +208,7 @@ def write_failure(logs: pathlib.Path, failure: Failure) -> None:
 
 def take_failures(logs: pathlib.Path) -> list[Failure]:
   """Reads and removes the failures of a run's roles, oldest first, so that none is reported twice."""
-  paths = sorted(logs.glob("*.failure.json"), key=lambda path: path.stat().st_mtime)
+  paths = sorted(logs.glob(f"*{_FAILURE_SUFFIX}"), key=lambda path: path.stat().st_mtime)
   failures = [_read_failure(path) for path in paths]
   for path in paths:
     path.unlink()
@@ -173,5 +219,5 @@ def _read_failure(path: pathlib.Path) -> Failure:
   try:
     return Failure(**json.loads(path.read_text()))
   except (ValueError, TypeError):
-    role = path.name.removesuffix(".failure.json")
+    role = role_of(path)
     return Failure(role, f"It failed and left no reason: see {path.with_name(role)}.", 1)

@@ -9,7 +9,7 @@ import os
 import pathlib
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,7 +44,8 @@ class StoredRun:
     when: the run began, in UTC; for a run of an experiment, when its result was written.
     method: the config's method, see `configs.methods.method_of`.
     seed: from its config.
-    phase: "starting", "running", "stopping", "stopped", "solved", "exhausted" (its budget is used up), "killed", or "unknown".
+    phase: "starting", "running", "stopping", "stopped", "solved", "exhausted" (its budget is used up), "left" (its server was
+      told to leave), "killed", or "unknown".
     environment_steps: taken so far.
     gradient_steps: made so far.
     best_return: the largest of its evaluations.
@@ -148,26 +149,6 @@ def solved_at(rows: Sequence[Row], solved_evaluations: int) -> float | None:
   return None
 
 
-def flat_config(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-  """Dotted path -> value of every field, as `--config.PATH` spells it: tables and events are reached by name."""
-  for key, value in config.items():
-    path = f"{prefix}{key}"
-    named = (
-      {item["name"]: item for item in value if isinstance(item, Mapping) and "name" in item} if _listed(value) else {}
-    )
-    if isinstance(value, Mapping) and value:
-      yield from flat_config(value, f"{path}.")
-    elif named and len(named) == len(value):
-      for name, item in named.items():
-        yield from flat_config({field: part for field, part in item.items() if field != "name"}, f"{path}.{name}.")
-    else:
-      yield path, value
-
-
-def _listed(value: Any) -> bool:
-  return isinstance(value, list) and bool(value)
-
-
 def _read_json(path: pathlib.Path, notes: list[str]) -> dict[str, Any]:
   try:
     data = json.loads(path.read_text())
@@ -255,7 +236,9 @@ def _phase(folder: pathlib.Path, status: Mapping[str, Any], notes: list[str]) ->
   if phase in ("running", "stopping"):
     if _is_alive(folder):
       return str(phase)
-    return "killed" if phase == "running" else "stopped"
+    if phase == "stopping":
+      return "stopped"
+    return "left" if status.get("is_leaving") else "killed"
   if (folder / "status.json").exists() or (folder / METRICS_FILE).exists():
     return "unknown"
   if is_locked(_lock(folder)) or _age_seconds(folder / "config.json") < _START_SECONDS:

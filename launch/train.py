@@ -1,25 +1,29 @@
 """A local run: starts a server, a learner, workers and an evaluator, and shows their progress."""
 
+import os
 import pathlib
+import signal
 import threading
-import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import portpicker
 
-from configs import RunConfig, ServerLost, Stopped, UserError
+from configs import RunConfig, ServerLost, Stopped, UserError, to_json
+from configs.changes import config_changes
+from configs.exit_codes import ExitCode
 from launch import program
 from launch.failures import RunFailed
-from launch.finish import EXIT_INTERRUPTED, Outcome, finish
+from launch.finish import Outcome, finish
 from launch.inline import run_inline
-from launch.process import output_to, stop_on_signals
+from launch.process import StopEvent, output_to, stop_on_signals
+from launch.requests import send_request, sender_of
 from launch.roles import row_codec
 from launch.run_directory import RunDirectory, create_run_directory, open_run_directory, take_failures
 from launch.videos import check_videos
 from launch.view import RunView
 from launch.world_watch import say, watching_worlds
 from replay_server.contract.connection import Connection
+from replay_server.contract.messages import Request
 from replay_server.contract.run import read_live_status
 from replay_server.contract.status import RunStatus
 from replay_server.process.keeper import read_status
@@ -29,8 +33,8 @@ from replay_server.process.sinks import check_sinks
 
 _POLL_SECONDS = 0.5
 _START_TIMEOUT_SECONDS = 300.0
-# In which a role's last heartbeat reaches the status.
-_GOODBYE_SECONDS = 3.0
+# In which a run that was asked to stop has ended.
+_STOP_SECONDS = 60.0
 
 
 def train(
@@ -66,7 +70,9 @@ def train(
       raise UserError("There is nothing to train: give a config, or a run to resume.")
     config = earlier.read_config()
   if earlier is not None:
-    refuse_finished(earlier, config)
+    finished = why_finished(earlier, config)
+    if finished:
+      raise UserError(finished)
     take_failures(earlier.logs)  # Left over from a launcher that was killed before it could report them.
   memory = check_memory(config, row_codec(config))
   check_videos(config)
@@ -75,34 +81,44 @@ def train(
     if not quiet:
       view.message(f"Run {run.run_id} in {run.path}")
       view.message(memory)
-    status = _run_inline(config, run, view, sinks) if inline else _run_program(config, run, view, port, sinks)
+      for change in config_changes(run.read_config(), config):
+        view.message(f"Changed: {change}")
+    if inline:
+      status, interruption = _run_inline(config, run, view, sinks)
+    else:
+      status, interruption = _run_program(config, run, view, port, sinks)
     view.update(status)
   with watching_worlds():
-    return finish(status, run, inline)
+    return finish(status, run, interruption, inline)
 
 
-def refuse_finished(run: RunDirectory, config: RunConfig) -> None:
-  """Refuses to resume a run that would end at once.
+def why_finished(run: RunDirectory, config: RunConfig) -> str:
+  """Why a run that is resumed with this config would end at once, and how it would not, in a sentence; "" if it would not.
 
   Raises:
-    UserError: it is solved, or has used its budget.
+    UserError: its status cannot be read.
   """
   status = read_status(run.path)
   if status is None:
-    return
+    return ""
   if 0 < config.evaluator.streak_to_solve <= status.solved_streak:
-    raise UserError(
+    return (
       f"Run {run.run_id} is solved, by {status.solved_streak} evaluations in a row: to resume it anyway, ask for more with "
       "--config.evaluator.solved_evaluations (0 runs to the budget)."
     )
   if status.environment_steps >= config.environment_steps:
-    raise UserError(
+    return (
       f"Run {run.run_id} has taken {status.environment_steps:,} environment steps, and its budget is "
       f"{config.environment_steps:,}: give it more with --config.environment_steps."
     )
+  return ""
 
 
-def _run_inline(config: RunConfig, run: RunDirectory, view: RunView, sinks: Sequence[str]) -> RunStatus:
+def _run_inline(
+  config: RunConfig, run: RunDirectory, view: RunView, sinks: Sequence[str]
+) -> tuple[RunStatus, ExitCode]:
+  """The run's last status, and the command's exit code if a signal ended it."""
+
   # What Reverb and the roles print goes to a log, as in a run of several processes, and not over the live view.
   def give_up(sentence: str) -> None:
     view.close()
@@ -110,89 +126,90 @@ def _run_inline(config: RunConfig, run: RunDirectory, view: RunView, sinks: Sequ
 
   with stop_on_signals() as stop, output_to(run.logs / "inline"), watching_worlds(view.message, give_up):
     try:
-      return run_inline(config, run, stop, view, sinks=sinks)
+      return run_inline(config, run, stop, view, sinks=sinks), stop.exit_code
     except UserError as error:
       print(error.trace, end="", flush=True)
       raise
 
 
-def _run_program(config: RunConfig, run: RunDirectory, view: RunView, port: int, sinks: Sequence[str]) -> RunStatus:
+def _run_program(
+  config: RunConfig, run: RunDirectory, view: RunView, port: int, sinks: Sequence[str]
+) -> tuple[RunStatus, ExitCode]:
+  """The run's last status, and the command's exit code if a signal ended it."""
   address = f"localhost:{port or portpicker.pick_unused_port()}"
   view.message(f"Server at {address}; more workers join with: slipstream attach --server={address} --actors=1")
   view.waiting("starting the server, the learner, the workers and the evaluator ...")
+  before = read_status(run.path)
+  stop, done = StopEvent(), threading.Event()
 
-  interrupted, before = threading.Event(), read_status(run.path)
-
-  def on_interrupt() -> None:
-    interrupted.set()
+  def on_stop(signum: int) -> None:
+    stop.leave(signum)
     view.message("Stopping: the server and the learner write their checkpoints (a second Ctrl-C kills them at once).")
+    threading.Thread(target=_ask_to_stop, args=(address, done), name="stop", daemon=True).start()
 
-  with program.launched(program.build_program(config, run, address, sinks), run, on_interrupt) as manager:
-    done = threading.Event()
+  commands = program.role_commands(config, run, address, sinks, _hand_over(config, run))
+  with program.launched(program.build_program(commands, run), run, on_stop) as processes:
     watcher = threading.Thread(target=_watch, args=(address, view, done), name="view", daemon=True)
     watcher.start()
-    death = _wait_for_all(manager, lambda: _who_left(address, run, before))
+    died = processes.wait_for_end()
     done.set()
     watcher.join(timeout=5)
-  failures = take_failures(run.logs)
+  status = read_status(run.path)
+  if status == before:
+    status = None
+  _raise_failure(run, status, died, stop)
+  assert status is not None
+  return status, stop.exit_code
+
+
+def _hand_over(config: RunConfig, run: RunDirectory) -> pathlib.Path | None:
+  """Writes the config for the server, whose business it is whether the run directory takes it; None if that has it already."""
+  if run.read_config() == config:
+    return None
+  path = run.logs / "new_config.json"
+  path.write_text(to_json(config))
+  return path
+
+
+def _ask_to_stop(address: str, done: threading.Event) -> None:
+  """Asks the server to end its run; if it does not answer, or its end takes too long, asks each process to leave."""
+  try:
+    send_request(Connection(address), Request("stop", sender_of("train")))
+    is_asked = True
+  except ServerLost:
+    is_asked = False
+  if not (is_asked and done.wait(_STOP_SECONDS)):
+    os.kill(os.getpid(), signal.SIGTERM)  # The second signal, see `program.launched`.
+
+
+def _raise_failure(run: RunDirectory, status: RunStatus | None, died: str, stop: StopEvent) -> None:
+  """Raises if the run has failed.
+
+  Args:
+    run: its directory, with the reasons.
+    status: the last one of these processes; None without one.
+    died: from `Supervisors.wait_for_end`.
+    stop: holds the signal that stopped the run.
+
+  Raises:
+    RunFailed: it has.
+  """
+  has_ended = stop.is_set() or (status is not None and status.finished)
+  # Where the run has ended, roles may notice that their server is gone before they notice why.
+  failures = [
+    failure
+    for failure in take_failures(run.logs)
+    if not (has_ended and failure.exit_code in (ExitCode.SERVER_LOST, ExitCode.TERMINATED))
+  ]
   go_on = f"Resume from the last checkpoint with: slipstream train --resume={run.path}"
   if failures:
     first = failures[0]
     raise RunFailed(f"{first.role}: {first.sentence} Logs: {run.logs}. {go_on}", first.exit_code, first.trace)
-  status = read_status(run.path)
-  if interrupted.is_set() and status is None:
-    raise RunFailed("Interrupted before the run began.", EXIT_INTERRUPTED)
-  if death or status is None:
-    died = death or "A role's process died without a report (the server never came up)"
-    raise RunFailed(f"{died}: see the logs in {run.logs}. {go_on}", 1)
-  return status
-
-
-def _wait_for_all(manager: Any, who_left: Callable[[], str]) -> str:
-  """Waits until every process of the program has ended; returns how the first one ended too early, or "" if none did.
-
-  Args:
-    manager: Launchpad's.
-    who_left: called when a process has ended without an error; the name of the role that left its run, "" if the run has ended.
-  """
-  try:
-    manager.wait(return_on_first_completed=True)
-    left = "" if manager.wait_for_stop(0) else who_left()
-    if left:
-      # A role that is sent a signal ends in good order, and Launchpad would wait for the others for good.
-      manager.stop_and_wait()
-      return f"{left} was stopped by a signal while the run went on, and the run with it"
-    manager.wait()
-    return ""
-  except RuntimeError as error:  # Launchpad has asked the others to stop.
-    manager.wait(raise_error=False)
-    return f"A role's process died without a report ({str(error).rstrip('.')})"
-
-
-def _who_left(address: str, run: RunDirectory, before: RunStatus | None) -> str:
-  """The role that has ended although the run has not; "" if the run has.
-
-  Args:
-    address: of the server.
-    run: of the server.
-    before: the status that the run directory held when the processes started.
-  """
-  connection = Connection(address)
-  deadline = time.monotonic() + _GOODBYE_SECONDS
-  while True:
-    try:
-      status = read_live_status(connection)
-    except ServerLost:  # It has ended, and left its last status, or it never began.
-      status = read_status(run.path)
-      status = None if status == before else status
-    if status is not None and status.finished:
-      return ""
-    ended = [role.name for role in status.roles if role.ended] if status is not None else []
-    if ended:
-      return ended[0]
-    if time.monotonic() > deadline:  # It ended before it could send a heartbeat.
-      return "A role"
-    time.sleep(_POLL_SECONDS)
+  if stop.is_set() and status is None:
+    raise RunFailed("Interrupted before the run began.", stop.exit_code)
+  if status is None or (died and not has_ended):
+    how = died or "The server ended before the run began"
+    raise RunFailed(f"A process died without a report ({how}): see the logs in {run.logs}. {go_on}", ExitCode.FAILED)
 
 
 def _watch(address: str, view: RunView, done: threading.Event) -> None:

@@ -19,6 +19,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from replay_server.contract.activity import Wait
 from replay_server.contract.status import Phase, RoleStatus, RunStatus, TableStatus
 
 PHASE_WORDS: dict[Phase, str] = {
@@ -31,6 +32,11 @@ PLAIN_LINE_LENGTH = 160  # characters
 
 # With more workers than this, a line for each would push the rest off the screen.
 _MAX_WORKER_LINES = 8
+# The panel of any run fits a terminal of 24 lines, with one left for the cursor; a higher terminal may show more.
+_LEAST_LINES = 23
+_LEAST_TABLES = 2
+_MOST_GROUPS = 4
+_WHOM = {"server": "the server", "learner": "the learner", "workers": "the workers", "world": "its world"}
 _PHASE_STYLES: dict[Phase, str] = {
   "running": "cyan",
   "solved": "bold green",
@@ -64,6 +70,11 @@ def format_rate(per_second: float) -> str:
   return f"{per_second:,.0f}" if per_second >= 10 or per_second == 0 else f"{per_second:.1f}"
 
 
+def format_restarts(status: RunStatus) -> str:
+  """How many processes of a run were started again, in words."""
+  return f"{status.restarts} restart{'' if status.restarts == 1 else 's'}"
+
+
 def _compact(count: int) -> str:
   if count < 100_000:
     return f"{count:,}"
@@ -91,19 +102,19 @@ def sparkline(values: Sequence[float], width: int) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class _Flow:
-  """Short texts side by side, on as many lines as they need; no text is broken."""
+  """Short texts side by side, on as many lines as they need and may have; no text is broken."""
 
   items: Sequence[Text]
+  most_lines: int | None = None
 
   def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-    line = Text()
+    lines = [Text()]
     for item in self.items:
-      if line and line.cell_len + 3 + item.cell_len > options.max_width:
-        yield line
-        line = Text()
-      line = Text("   ").join([line, item]) if line else item.copy()
-      line.no_wrap, line.overflow = True, "ellipsis"
-    yield line
+      if lines[-1] and lines[-1].cell_len + 3 + item.cell_len > options.max_width:
+        lines.append(Text())
+      lines[-1] = Text("   ").join([lines[-1], item]) if lines[-1] else item.copy()
+      lines[-1].no_wrap, lines[-1].overflow = True, "ellipsis"
+    yield from lines[: self.most_lines]
 
   def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
     return Measurement(1, options.max_width)
@@ -133,24 +144,88 @@ def render_waiting(text: str) -> RenderableType:
   return Spinner("dots", Text(text), style="cyan")
 
 
+@dataclasses.dataclass(frozen=True)
+class _Layout:
+  """How much of a status the panel shows.
+
+  Attributes:
+    sums_workers: whether workers are counted, and not listed, if there are more than two.
+    most_lines: of the learner's facts, and of the returns'; None for as many as they need.
+    has_gaps: whether an empty line lies between the parts.
+    wraps: whether a long sentence about a process takes a second line.
+    most_tables: that have a line each.
+  """
+
+  sums_workers: bool = False
+  most_lines: int | None = None
+  has_gaps: bool = True
+  wraps: bool = True
+  most_tables: int | None = None
+
+
+# From everything to what matters most; without gaps, tables are left out too before the next one is tried.
+_LAYOUTS = (
+  _Layout(),
+  _Layout(sums_workers=True),
+  _Layout(sums_workers=True, most_lines=2),
+  _Layout(sums_workers=True, most_lines=2, has_gaps=False),
+  _Layout(sums_workers=True, most_lines=1, has_gaps=False),
+  _Layout(sums_workers=True, most_lines=1, has_gaps=False, wraps=False),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Fitting:
+  """The panel of a status, with as much as the terminal has lines for."""
+
+  status: RunStatus
+
+  def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+    most, tables = max(_LEAST_LINES, console.height - 1), len(self.status.tables)
+    for layout in _LAYOUTS:
+      panel = _panel(self.status, layout)
+      left_over = most - len(console.render_lines(panel, options.update(height=None)))
+      if left_over >= 0:
+        break
+      # Beside those that are shown, one line says how many are left out.
+      shown = tables + left_over - 1
+      if not layout.has_gaps and (shown >= _LEAST_TABLES or layout is _LAYOUTS[-1]):
+        panel = _panel(self.status, dataclasses.replace(layout, most_tables=max(_LEAST_TABLES, shown)))
+        break
+    yield panel
+
+
 def render(status: RunStatus) -> RenderableType:
-  """The panel of one status, for 80 columns and wider."""
+  """The panel of one status, for 80 columns and wider, and for 24 lines and more."""
+  return _Fitting(status)
+
+
+def _panel(status: RunStatus, layout: _Layout) -> RenderableType:
   lines = Table.grid(padding=(0, 1), expand=True)
   lines.add_column(width=_LABEL_WIDTH, style="dim", no_wrap=True)
   lines.add_column(ratio=1)
   lines.add_row("progress", _progress(status))
-  lines.add_row("", _Flow(_pace(status)))
-  lines.add_row("learner", _Flow(_learner(status)))
-  lines.add_row("returns", _Flow(_returns(status)))
+  lines.add_row("", _Flow(_pace(status), layout.most_lines))
+  lines.add_row("learner", _Flow(_learner(status), layout.most_lines))
+  lines.add_row("returns", _Flow(_returns(status), layout.most_lines))
   if status.evaluations:
     lines.add_row("", _Curve([evaluation.mean_return for evaluation in status.evaluations]))
-  parts: list[RenderableType] = [_header(status), Padding(lines, (1, 0, 0, 0))]
+  parts: list[RenderableType] = [_header(status), lines]
+  if status.hosts_on_plain_port:
+    parts.append(_exposure(status))
   if status.tables:
-    parts.append(Padding(_tables(status.tables), (1, 0, 0, 0)))
+    parts.append(_tables(status.tables, layout.most_tables))
   if status.roles:
-    parts.append(Padding(_roles(status.roles), (1, 0, 0, 0)))
+    parts.append(_roles(status, layout))
+  gap = (int(layout.has_gaps), 0, 0, 0)
   title = Text(status.name, style="bold")
-  return Panel(Group(*parts), title=title, title_align="left", border_style=_PHASE_STYLES[status.phase], padding=(0, 1))
+  return Panel(
+    Group(parts[0], *(Padding(part, gap) for part in parts[1:])),
+    title=title,
+    title_align="left",
+    border_style=_PHASE_STYLES[status.phase],
+    padding=(0, 1),
+  )
 
 
 def _header(status: RunStatus) -> RenderableType:
@@ -158,11 +233,17 @@ def _header(status: RunStatus) -> RenderableType:
   header.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
   header.add_column(justify="right", no_wrap=True)
   phase = (PHASE_WORDS[status.phase], _PHASE_STYLES[status.phase])
+  restarts = (f"{format_restarts(status)}  ", "yellow") if status.restarts else ""
   header.add_row(
     Text(f"run {status.run_id}", style="dim"),
-    Text.assemble(phase, f"  {format_duration(status.wall_seconds)}"),
+    Text.assemble(restarts, phase, f"  {format_duration(status.wall_seconds)}"),
   )
   return header
+
+
+def _exposure(status: RunStatus) -> Text:
+  hosts = ", ".join(status.hosts_on_plain_port)
+  return Text(f"port {status.plain_port} is not protected, and can be reached from {hosts}: close it", style="bold red")
 
 
 def _progress(status: RunStatus) -> RenderableType:
@@ -229,13 +310,13 @@ def _returns(status: RunStatus) -> list[Text]:
   return items
 
 
-def _tables(tables: Iterable[TableStatus]) -> RenderableType:
+def _tables(tables: Sequence[TableStatus], most: int | None) -> RenderableType:
   grid = Table(box=None, expand=True, padding=(0, 1), pad_edge=False, header_style="dim")
   grid.add_column("table", no_wrap=True, overflow="ellipsis", max_width=24)
   grid.add_column("filled", ratio=1)
   for header in ("size / capacity", "inserts/s", "samples/s"):
     grid.add_column(header, justify="right", no_wrap=True)
-  for table in tables:
+  for table in tables[:most]:
     grid.add_row(
       table.name,
       _bar(table.size, table.capacity),
@@ -244,28 +325,58 @@ def _tables(tables: Iterable[TableStatus]) -> RenderableType:
       format_rate(table.samples_per_second),
       style="" if table.size else "yellow",
     )
+  left_out = [] if most is None else tables[most:]
+  if left_out:
+    empty = sum(not table.size for table in left_out)
+    grid.add_row(Text(f"and {len(left_out)} more, {empty} empty", style="yellow" if empty else "dim"))
   return grid
 
 
-def _roles(roles: Sequence[RoleStatus]) -> RenderableType:
+def _roles(status: RunStatus, layout: _Layout) -> RenderableType:
+  workers = [role for role in status.roles if role.role == "actor"]
+  others = [role for role in status.roles if role.role != "actor"]
+  server = _server_state(status)
+  first = [] if server is None else [(Text.assemble(("● ", "green"), "server"), "", server)]
+  if len(workers) <= (2 if layout.sums_workers else _MAX_WORKER_LINES):
+    return _processes([*first, *_listed(status.roles)], layout)
+  alive = [worker for worker in workers if worker.alive]
+  dead = [worker for worker in workers if not worker.alive]
+  most = _MAX_WORKER_LINES // 2 if layout.sums_workers else 2 * _MAX_WORKER_LINES
+  left_out = [Text(f"  and {len(dead) - most} more", style="red")] if len(dead) > most else []
+  count = Text.assemble(("● ", "green"), f"{len(alive)} of {len(workers)} workers")
+  groups = [(Text() if row else count, "", text) for row, text in enumerate(_worker_groups(alive) or [Text()])]
+  # Each has columns of its own, so that long names of some take no room from the others' sentences.
+  return Group(
+    _processes([*first, *_listed(others)], layout),
+    *([_processes(_listed(dead[:most]), layout)] if dead else []),
+    *left_out,
+    _processes(groups, layout),
+  )
+
+
+def _listed(roles: Iterable[RoleStatus]) -> list[tuple[Text, str, Text]]:
+  return [(_role_name(role), role.host, _role_state(role)) for role in roles]
+
+
+def _processes(rows: Sequence[tuple[Text, str, Text]], layout: _Layout) -> RenderableType:
+  """Name, host and what it does, of each; hosts only where there are several and there is room for them."""
   grid = Table.grid(padding=(0, 2), expand=True)
   grid.add_column(no_wrap=True, overflow="ellipsis", max_width=32)
-  several_hosts = len({role.host for role in roles}) > 1
+  several_hosts = not layout.sums_workers and len({host for _, host, _ in rows if host}) > 1
   if several_hosts:
     grid.add_column(style="dim", no_wrap=True, overflow="ellipsis", max_width=20)
-  grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
-  workers = [role for role in roles if role.role == "actor"]
-  summed = len(workers) > _MAX_WORKER_LINES
-  shown = [role for role in roles if role.role != "actor" or not (summed and role.alive)]
-  for role in shown[: 2 * _MAX_WORKER_LINES]:
-    grid.add_row(_role_name(role), *([role.host] if several_hosts else []), _role_state(role))
-  if summed:
-    alive = [worker for worker in workers if worker.alive]
-    name = Text.assemble(("● ", "green"), f"{len(alive)} of {len(workers)} workers")
-    grid.add_row(name, *([""] if several_hosts else []), _Flow(_state_counts(alive)))
-  if len(shown) > 2 * _MAX_WORKER_LINES:
-    grid.add_row(Text(f"  and {len(shown) - 2 * _MAX_WORKER_LINES} more", style="red"))
+  grid.add_column(ratio=1, no_wrap=not layout.wraps, overflow="fold" if layout.wraps else "ellipsis")
+  for name, host, text in rows:
+    grid.add_row(name, *([host] if several_hosts else []), text)
   return grid
+
+
+def _server_state(status: RunStatus) -> Text | None:
+  """What the server waits for or does beside serving; None if there is nothing."""
+  writing = [role.name for role in status.roles if role.role == "actor" and role.alive and not role.paused]
+  if status.is_leaving and writing:
+    return Text(f"leaves; waits on {_count(writing)}, until they have paused, some seconds at most")
+  return Text("writes a snapshot") if status.is_snapshotting else None
 
 
 def _role_name(role: RoleStatus) -> Text:
@@ -276,24 +387,41 @@ def _role_name(role: RoleStatus) -> Text:
 
 def _role_state(role: RoleStatus) -> Text:
   if role.alive:
-    return Text(role.state)
+    return Text(role.state if role.wait is None else f"waits {_wait(role.wait, role.wait.seconds)}")
   if role.ended:
     return Text("ended", style="dim")
   return Text(f"not heard for {format_duration(role.seconds_since_heartbeat)} (last: {role.state})", style="red")
 
 
-def _state_counts(workers: Iterable[RoleStatus]) -> list[Text]:
-  """How many workers are in each state, the commonest first; one or two workers are named."""
-  by_state: dict[str, list[str]] = collections.defaultdict(list)
+def _wait(wait: Wait, seconds: float) -> str:
+  """On whom, since when, and until what, after "waits"."""
+  return f"{format_duration(seconds)} on {_WHOM.get(wait.whom, wait.whom)}, until {wait.until}"
+
+
+def _worker_groups(workers: Iterable[RoleStatus]) -> list[Text]:
+  """How many workers do or wait for what, the commonest first; one or two workers are named."""
+  groups: dict[tuple[str, str], list[RoleStatus]] = collections.defaultdict(list)
   for worker in workers:
-    by_state[worker.state].append(worker.name)
-  ordered = sorted(by_state.items(), key=lambda item: -len(item[1]))
-  items = []
-  for state, names in ordered[:4]:
-    who = f" ({', '.join(names)})" if len(names) <= 2 else ""
-    items.append(Text(f"{len(names)} {state}{who}"))
-  others = sum(len(names) for _, names in ordered[4:])
-  return [*items, Text(f"{others} in other states", style="dim")] if others else items
+    groups[(worker.state, "") if worker.wait is None else (worker.wait.whom, worker.wait.until)].append(worker)
+  ordered = sorted(groups.values(), key=lambda group: -len(group))
+  texts = [Text(_group(group)) for group in ordered[:_MOST_GROUPS]]
+  others = sum(len(group) for group in ordered[_MOST_GROUPS:])
+  return [*texts, Text(f"{others} in other states", style="dim")] if others else texts
+
+
+def _group(workers: Sequence[RoleStatus]) -> str:
+  count, names = len(workers), [worker.name for worker in workers]
+  named = f" ({', '.join(names)})" if count <= 2 else ""
+  waits = [worker.wait for worker in workers if worker.wait is not None]
+  if not waits:
+    return f"{count} {workers[0].state}{named}"
+  longest = max(wait.seconds for wait in waits)
+  return f"{count} {'waits' if count == 1 else 'wait up to'} {_wait(waits[0], longest)}{named}"
+
+
+def _count(names: Sequence[str]) -> str:
+  """The names of one or two; of more, how many."""
+  return " and ".join(names) if len(names) <= 2 else f"{len(names)} workers"
 
 
 def plain_line(status: RunStatus) -> str:
@@ -308,6 +436,10 @@ def plain_line(status: RunStatus) -> str:
   dead = [role.name for role in status.roles if not role.alive and not role.ended]
   if dead:
     parts.append(f"not heard: {dead[0]}" + (f" and {len(dead) - 1} more" if len(dead) > 1 else ""))
+  if status.hosts_on_plain_port:
+    parts.append(f"port {status.plain_port} is open to {status.hosts_on_plain_port[0]}")
+  if status.restarts:
+    parts.append(format_restarts(status))
   if "loss" in status.learner:
     parts.append(f"loss {format_number(status.learner['loss'])}")
   parts += [f"{table.name} {_compact(table.size)}" for table in status.tables]

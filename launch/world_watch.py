@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import psutil
 
-from configs import UserError
+from configs.exit_codes import ExitCode
 from environments import LateCall, late_calls
 
 _POLL_SECONDS = 0.25
@@ -24,7 +24,7 @@ def watching_worlds(note: Callable[[str], None] = say, give_up: Callable[[str], 
   """Watches the calls into all worlds of this process.
 
   If a call lasts longer than `environment.timeout_seconds`, `note` gets a sentence. If it lasts twice as long, `give_up` gets
-  another one, and then the process ends with `UserError.EXIT_CODE`, together with the processes that it has started.
+  another one, and then the process ends with `ExitCode.MISTAKE`, together with the processes that it has started.
 
   Args:
     note: says the first sentence.
@@ -69,4 +69,4 @@ def _end_process() -> None:
         child.kill()
   with contextlib.suppress(OSError, ValueError):
     sys.stdout.flush()
-  os._exit(UserError.EXIT_CODE)
+  os._exit(ExitCode.MISTAKE)

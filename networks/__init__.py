@@ -5,6 +5,7 @@ from networks.encoding import Encoding, encoding_of
 from networks.factory import (
   PolicyModule,
   check_actions,
+  count_weights,
   make_acting_policy,
   make_acting_q_network,
   make_critics,
@@ -34,6 +35,7 @@ __all__ = [
   "Trace",
   "assign_weights",
   "check_actions",
+  "count_weights",
   "encoding_of",
   "flatten_weights",
   "make_acting_policy",

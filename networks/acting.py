@@ -5,6 +5,7 @@ these few matrix products do not.
 """
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -22,6 +23,8 @@ Array = npt.NDArray[Any]
 # What a row must hold about the policy that chose its action: name of an extra row field -> values, [B, ...] for a batch.
 Extras = Mapping[str, Array]
 NO_EXTRAS: Extras = {}
+# The sizes of an MLP's layers, inputs first.
+Layers = Sequence[int]
 
 _ZERO = np.zeros((), np.float32)
 
@@ -60,15 +63,20 @@ class ActingQNetwork:
       UserError: the vector has another length than such a network's weights.
     """
     self._dueling = dueling
+    mlps, self._features = _split(vector, self.layers(encoding, num_actions, network, dueling), encoding, network)
+    if dueling:
+      self._advantages, self._shared, self._state_value = mlps
+    else:
+      (self._values,) = mlps
+
+  @staticmethod
+  def layers(encoding: Encoding, num_actions: int, network: NetworkConfig, dueling: bool) -> list[Layers]:
+    """The sizes of its MLPs, in the order of their weights."""
     if not dueling:
-      (self._values,), self._features = _split(
-        vector, [(encoding.inputs, *network.hidden_sizes, num_actions)], encoding, network
-      )
-      return
+      return [(encoding.inputs, *network.hidden_sizes, num_actions)]
     *shared, last = (encoding.inputs, *network.hidden_sizes)
     # Sorted by the attributes' names, like the variables of a module.
-    streams = [(shared[-1], last, num_actions), shared, (shared[-1], last, 1)]
-    (self._advantages, self._shared, self._state_value), self._features = _split(vector, streams, encoding, network)
+    return [(shared[-1], last, num_actions), shared, (shared[-1], last, 1)]
 
   def values(self, observations: Array) -> Floats:
     """Q(s, .): observations [B, ...] -> float32 [B, A]."""
@@ -100,10 +108,13 @@ class ActingGaussianPolicy:
     Raises:
       UserError: the vector has another length than such a network's weights.
     """
-    (self._mlp,), self._features = _split(
-      vector, [(encoding.inputs, *network.hidden_sizes, 2 * num_dimensions)], encoding, network
-    )
+    (self._mlp,), self._features = _split(vector, self.layers(encoding, num_dimensions, network), encoding, network)
     self._num_dimensions = num_dimensions
+
+  @staticmethod
+  def layers(encoding: Encoding, num_dimensions: int, network: NetworkConfig) -> list[Layers]:
+    """The sizes of its MLPs, in the order of their weights."""
+    return [(encoding.inputs, *network.hidden_sizes, 2 * num_dimensions)]
 
   def best(self, observations: Array) -> Array:
     """The tanh of the means: float32 [B, A]."""
@@ -134,10 +145,13 @@ class ActingDeterministicPolicy:
     Raises:
       UserError: the vector has another length than such a network's weights.
     """
-    (self._mlp,), self._features = _split(
-      vector, [(encoding.inputs, *network.hidden_sizes, num_dimensions)], encoding, network
-    )
+    (self._mlp,), self._features = _split(vector, self.layers(encoding, num_dimensions, network), encoding, network)
     self._noise = np.float32(noise)
+
+  @staticmethod
+  def layers(encoding: Encoding, num_dimensions: int, network: NetworkConfig) -> list[Layers]:
+    """The sizes of its MLPs, in the order of their weights."""
+    return [(encoding.inputs, *network.hidden_sizes, num_dimensions)]
 
   def best(self, observations: Array) -> Array:
     """The policy's actions: float32 [B, A]."""
@@ -185,14 +199,24 @@ class _Mlp:
     return hidden
 
 
-def _split(
-  vector: Floats, mlps: Sequence[Sequence[int]], encoding: Encoding, network: NetworkConfig
-) -> tuple[list[_Mlp], _Features]:
-  """MLPs of these sizes, and the features, from the weights of a network whose MLPs come first."""
-  shapes: list[list[Shape]] = [
-    [shape for rows, columns in itertools.pairwise(sizes) for shape in ((columns,), (rows, columns))] for sizes in mlps
+def count_of(mlps: Sequence[Layers], encoding: Encoding, network: NetworkConfig) -> int:
+  """How many weights a network with these MLPs has."""
+  return sum(math.prod(shape) for shape in _shapes(mlps, encoding, network))
+
+
+def _shapes(mlps: Sequence[Layers], encoding: Encoding, network: NetworkConfig) -> list[Shape]:
+  """Of the weights, in their order."""
+  of_mlps: list[Shape] = [
+    shape for sizes in mlps for rows, columns in itertools.pairwise(sizes) for shape in ((columns,), (rows, columns))
   ]
   of_features: list[Shape] = [(encoding.inputs,)] * 2 if network.normalize_observations else []
-  parts = iter(split_vector(vector, [*itertools.chain.from_iterable(shapes), *of_features]))
-  networks = [_Mlp(list(itertools.islice(parts, len(of_mlp)))) for of_mlp in shapes]
+  return [*of_mlps, *of_features]
+
+
+def _split(
+  vector: Floats, mlps: Sequence[Layers], encoding: Encoding, network: NetworkConfig
+) -> tuple[list[_Mlp], _Features]:
+  """MLPs of these sizes, and the features, from the weights of a network whose MLPs come first."""
+  parts = iter(split_vector(vector, _shapes(mlps, encoding, network)))
+  networks = [_Mlp(list(itertools.islice(parts, 2 * (len(sizes) - 1)))) for sizes in mlps]
   return networks, _Features(encoding, list(parts))

@@ -8,7 +8,14 @@ import numpy as np
 from acme import specs
 
 from configs import RunConfig, UserError
-from networks.acting import ActingDeterministicPolicy, ActingGaussianPolicy, ActingPolicy, ActingQNetwork
+from networks.acting import (
+  ActingDeterministicPolicy,
+  ActingGaussianPolicy,
+  ActingPolicy,
+  ActingQNetwork,
+  Layers,
+  count_of,
+)
 from networks.encoding import Encoding, encoding_of
 from networks.layers import StackedMlp
 from networks.policy_networks import DeterministicPolicy, GaussianPolicy
@@ -66,6 +73,17 @@ def make_acting_policy(config: RunConfig, spec: specs.EnvironmentSpec, vector: F
   return _FAMILIES[config.learner.algorithm.POLICY].acting(config, spec, vector)
 
 
+def count_weights(config: RunConfig, spec: specs.EnvironmentSpec) -> int:
+  """How many weights the run's policy has; makes no network.
+
+  Raises:
+    UserError: the algorithm cannot act in such an environment.
+  """
+  encoding, outputs = _sizes(config, spec)
+  layers = _FAMILIES[config.learner.algorithm.POLICY].layers(config, encoding, outputs)
+  return count_of(layers, encoding, config.network)
+
+
 def make_acting_q_network(config: RunConfig, spec: specs.EnvironmentSpec, vector: Floats) -> ActingQNetwork:
   """The network of `make_q_network` in numpy, with these weights, float32 [P].
 
@@ -93,17 +111,32 @@ def _make_acting_deterministic_policy(
 
 @dataclasses.dataclass(frozen=True)
 class _Family:
-  """A kind of policy: as a module for the learner, and in numpy for acting."""
+  """A kind of policy: as a module for the learner, in numpy for acting, and the sizes of its MLPs."""
 
   module: Callable[[RunConfig, specs.EnvironmentSpec, int | None], PolicyModule]
   acting: Callable[[RunConfig, specs.EnvironmentSpec, Floats], ActingPolicy]
+  layers: Callable[[RunConfig, Encoding, int], list[Layers]]
 
 
 # By `AlgorithmConfig.POLICY`.
 _FAMILIES = {
-  "values": _Family(make_q_network, make_acting_q_network),
-  "gaussian": _Family(make_gaussian_policy, _make_acting_gaussian_policy),
-  "deterministic": _Family(make_deterministic_policy, _make_acting_deterministic_policy),
+  "values": _Family(
+    make_q_network,
+    make_acting_q_network,
+    lambda config, encoding, actions: ActingQNetwork.layers(
+      encoding, actions, config.network, _own(config, "dueling", False)
+    ),
+  ),
+  "gaussian": _Family(
+    make_gaussian_policy,
+    _make_acting_gaussian_policy,
+    lambda config, encoding, dimensions: ActingGaussianPolicy.layers(encoding, dimensions, config.network),
+  ),
+  "deterministic": _Family(
+    make_deterministic_policy,
+    _make_acting_deterministic_policy,
+    lambda config, encoding, dimensions: ActingDeterministicPolicy.layers(encoding, dimensions, config.network),
+  ),
 }
 
 

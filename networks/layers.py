@@ -87,6 +87,8 @@ class Mlp(snt.Module):
     """
     super().__init__("mlp")
     self._dropout = dropout
+    # A generator of its own, whose state checkpoints hold.
+    self._noise = tf.random.Generator.from_seed(seed) if dropout else None
     self._dtypes = _computed_in(mixed_precision, len(sizes) - 1, ends_network)
     self._layers = [
       snt.Linear(size, w_init=FanIn((seed, index)), name=f"linear_{index}") for index, size in enumerate(sizes[1:])
@@ -100,8 +102,8 @@ class Mlp(snt.Module):
     for index, layer in enumerate(self._layers):
       if index:
         inputs = tf.nn.relu(outputs)
-        if is_training and self._dropout:
-          inputs = tf.nn.dropout(inputs, self._dropout)
+        if is_training and self._noise is not None:
+          inputs = tf.nn.experimental.stateless_dropout(inputs, self._dropout, self._noise.make_seeds()[:, 0])
       outputs = _linear(inputs, layer.w, layer.b, self._dtypes[index])
       if trace is not None:
         trace.append((inputs, outputs))

@@ -4,7 +4,8 @@ import sys
 from collections.abc import Sequence
 
 from configs import ServerLost, Stopped, UserError, to_json
-from configs.errors import name_hint
+from configs.errors import RunEnded, name_hint
+from configs.exit_codes import ExitCode
 from slipstream.commands import COMMANDS
 from slipstream.commands.command import Arguments, Command
 from slipstream.commands.flags import add_pythonpath, read_config
@@ -13,8 +14,13 @@ from slipstream.commands.flags import add_pythonpath, read_config
 def main(arguments: Sequence[str] | None = None) -> None:
   """The console script; ends the process with the command's exit code."""
   from launch.process import exit_process
+  from launch.process_id import take_process_id
 
-  exit_process(run(sys.argv[1:] if arguments is None else arguments))
+  words = list(sys.argv[1:] if arguments is None else arguments)
+  command = COMMANDS.get(words[0]) if words else None
+  if command is not None and command.parity is not None:
+    take_process_id(command.parity)
+  exit_process(run(words))
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -23,12 +29,15 @@ def run(arguments: Sequence[str]) -> int:
     return _run(list(arguments))
   except UserError as error:
     print(error, file=sys.stderr)
-    return UserError.EXIT_CODE
+    return ExitCode.MISTAKE
+  except RunEnded as error:
+    print(error)
+    return ExitCode.DONE
   except (KeyboardInterrupt, Stopped):
     print("Interrupted.", file=sys.stderr)
-    return 130
+    return ExitCode.INTERRUPTED
   except BrokenPipeError:
-    return 141  # The reader of our output is gone, as with `slipstream presets | head -1`.
+    return ExitCode.OUTPUT_CLOSED
 
 
 def _run(words: list[str]) -> int:
@@ -53,19 +62,20 @@ def _run(words: list[str]) -> int:
 
 def _run_command(command: Command, arguments: Arguments) -> int:
   from launch.failures import RunFailed, explain
+  from launch.process import report_failure
 
   verbose = arguments.flags.verbose
   try:
     return command.run(arguments)
   except UserError as error:
-    print(explain(str(error), error.trace, verbose), file=sys.stderr)
-    return UserError.EXIT_CODE
+    report_failure(str(error), ExitCode.MISTAKE, error.trace, verbose)
+    return ExitCode.MISTAKE
   except RunFailed as error:
     print(explain(str(error), error.trace, verbose), file=sys.stderr)
     return error.exit_code
   except ServerLost as error:
     print(error, file=sys.stderr)
-    return UserError.EXIT_CODE
+    return ExitCode.SERVER_LOST
 
 
 def overview() -> str:

@@ -1,12 +1,13 @@
 """The server harness of all tests: configs, servers, rows in and out of their tables, and waiting.
 
-`python -m tests.serving FOLDER` serves until it is killed or its standard input ends; see `server_process`.
+`python -m tests.serving FOLDER [--snapshots]` serves until it is killed or its standard input ends; see `server_process`.
 """
 
 import contextlib
 import dataclasses
 import json
 import pathlib
+import select
 import socket
 import subprocess
 import sys
@@ -23,17 +24,30 @@ from acme import specs
 from actors.adder import EventTableAdder, references_needed
 from actors.pacer import Pacer
 from actors.row_writer import RowWriter
-from configs import DdqnConfig, EventSpec, LearnerConfig, ReplayConfig, RunConfig, TableSpec, to_dict
+from configs import (
+  DdqnConfig,
+  EventSpec,
+  LearnerConfig,
+  ReplayConfig,
+  RunConfig,
+  TableSpec,
+  from_json,
+  to_dict,
+  to_json,
+)
 from configs.algorithms import ALGORITHMS
+from environments import make_environment_spec, make_event_environment
 from environments.timestep import EventTimeStep
 from replay_server.contract import layout
 from replay_server.contract.codec import RowCodec
 from replay_server.contract.connection import Connection
 from replay_server.contract.layout import make_row_codec
 from replay_server.contract.messages import decode, encode_text
+from replay_server.process.keeper import Keeper
 from replay_server.process.server import ReplayServer
 
 _ROOT = pathlib.Path(__file__).parents[1]
+_CONFIG_FILE = "server.json"
 
 
 def make_spec(shape: tuple[int, ...] = (3,), dtype: Any = np.float32) -> specs.EnvironmentSpec:
@@ -128,6 +142,25 @@ def serving(
     yield server
 
 
+@contextlib.contextmanager
+def keeping(server: ReplayServer, folder: pathlib.Path) -> Iterator[Keeper]:
+  """Keeps the server's status up to date, ten times a second."""
+  done = threading.Event()
+  with contextlib.closing(Keeper(server, folder)) as keeper:
+
+    def tick() -> None:
+      while not done.wait(0.1):
+        keeper.tick()
+
+    ticking = threading.Thread(target=tick)
+    ticking.start()
+    try:
+      yield keeper
+    finally:
+      done.set()
+      ticking.join()
+
+
 class ServerProcess(NamedTuple):
   """A server in a process of its own.
 
@@ -141,9 +174,19 @@ class ServerProcess(NamedTuple):
 
 
 @contextlib.contextmanager
-def server_process(folder: pathlib.Path) -> Iterator[ServerProcess]:
-  """An inline run's server for `make_config()`, in a process of its own, with a checkpoint directory in `folder`."""
-  command = [sys.executable, "-m", "tests.serving", str(folder)]
+def server_process(
+  folder: pathlib.Path, config: RunConfig | None = None, snapshots: bool = False
+) -> Iterator[ServerProcess]:
+  """An inline run's server in a process of its own, with a checkpoint directory in `folder`.
+
+  Args:
+    folder: of the server.
+    config: of the run; None for `make_config()` with `SPEC`.
+    snapshots: whether it writes one snapshot after the other.
+  """
+  if config is not None:
+    (folder / _CONFIG_FILE).write_text(to_json(config))
+  command = [sys.executable, "-m", "tests.serving", str(folder), *(["--snapshots"] if snapshots else [])]
   with subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
     assert process.stdout is not None
 
@@ -170,10 +213,17 @@ def write_version_2(connection: Connection, config: RunConfig, run_id: str) -> N
   connection.writer().write(layout.RUN, [encode_text(json.dumps({**manifest, "versions": {}}))])
 
 
-def checkpoint_version_2(connection: Connection, config: RunConfig, run_id: str) -> None:
-  """Writes the checkpoint of such a run."""
-  write_version_2(connection, config, run_id)
-  connection.client.checkpoint()
+def checkpoint_version_2(server: ReplayServer) -> None:
+  """Writes a snapshot of layout version 2."""
+  server.manifest = dataclasses.replace(server.manifest, layout_version=2)
+  server.checkpoint()
+
+
+def write_former_checkpoint(directory: pathlib.Path) -> None:
+  """Writes what marks a checkpoint of the tables by a release that sealed none."""
+  folder = directory / "2026-11-23T04:54:17.721732944+00:00"
+  folder.mkdir(parents=True)
+  (folder / "DONE").write_text("")
 
 
 @contextlib.contextmanager
@@ -245,7 +295,7 @@ def take_all(connection: Connection, table: str) -> list[tuple[float, np.ndarray
 
   def take() -> tuple[float, np.ndarray]:
     key, _, _, priority, (row,) = connection.open_sampler(table, samples=1, in_flight=1).next()
-    connection.client.mutate_priorities(table, deletes=[key])
+    connection.client.mutate_priorities(connection.wire_name(table), deletes=[key])
     return priority, row
 
   taken = [connection.call(take, "draining", 10) for _ in range(size_of(connection, table))]
@@ -324,7 +374,17 @@ def wait_for(condition: Callable[[], Any], seconds: float = 20.0) -> None:
     time.sleep(0.01)
 
 
-if __name__ == "__main__":
-  with serving(make_config(), pathlib.Path(sys.argv[1]), inline=True) as started:
+def _serve(folder: pathlib.Path) -> None:
+  config, spec = make_config(), SPEC
+  if (folder / _CONFIG_FILE).exists():
+    config = from_json((folder / _CONFIG_FILE).read_text())
+    spec = make_environment_spec(make_event_environment(config))
+  with serving(config, folder, spec, inline=True) as started:
     print(started.address, flush=True)
+    while "--snapshots" in sys.argv and not select.select([sys.stdin], [], [], 0)[0]:
+      started.checkpoint()
     sys.stdin.read()  # Ends with the process that started this one.
+
+
+if __name__ == "__main__":
+  _serve(pathlib.Path(sys.argv[1]))

@@ -21,7 +21,7 @@ CODE = re.compile(r"`([^`\n]+)`")
 CONFIG_KEY = re.compile(r"(?:environment|replay|network|actor|learner|evaluator)(?:\.[a-z_]+)+")
 ROOMS = sorted(path.parent.name for path in ROOT.glob("*/__init__.py"))
 ROOM_FILE = re.compile(rf"(?:{'|'.join([*ROOMS, 'tests', 'examples'])})/[\w/]*[\w/](?:\.py)?")
-MAKE_TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+MAKE_TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
 def _name(page):

@@ -13,15 +13,23 @@ _POLL_SECONDS = 0.2
 class BackgroundDrawing:
   """A thread that draws a block when one is requested; with `prefetch`, the next one as soon as a block is taken."""
 
-  def __init__(self, draw: Callable[[], Block], stop: threading.Event, prefetch: bool):
+  def __init__(
+    self,
+    draw: Callable[[], Block],
+    stop: threading.Event,
+    prefetch: bool,
+    check: Callable[[], None] = lambda: None,
+  ):
     """Starts no thread yet.
 
     Args:
       draw: draws one block; called in the thread.
       stop: ends a wait for a block.
       prefetch: whether to draw the next block while the learner learns from the last one.
+      check: called again and again while a block is waited for; what it raises ends the wait.
     """
     self._draw = draw
+    self._check = check
     self._stop = stop
     self._prefetch = prefetch
     self._requests: queue.Queue[bool] = queue.Queue()
@@ -30,12 +38,15 @@ class BackgroundDrawing:
     self._closed = threading.Event()
     self._thread: threading.Thread | None = None
 
-  def next_block(self) -> Block:
+  def next_block(self, while_waiting: Callable[[], None] = lambda: None) -> Block:
     """The next block.
+
+    Args:
+      while_waiting: called like `check`; if it raises, the block is handed out by the next call.
 
     Raises:
       Stopped: stopped while waiting.
-      BaseException: whatever `draw` raised.
+      BaseException: whatever `draw`, `check` or `while_waiting` raised.
     """
     if self._thread is None:
       self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
@@ -48,6 +59,8 @@ class BackgroundDrawing:
       except queue.Empty:
         if self._stop.is_set():
           raise Stopped("Stopped while waiting for transitions.") from None
+        self._check()
+        while_waiting()
     self._is_requested = False
     if isinstance(block, BaseException):
       raise block

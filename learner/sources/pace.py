@@ -2,6 +2,7 @@
 
 import time
 
+from replay_server.contract.activity import Wait
 from replay_server.contract.connection import Connection
 from replay_server.contract.layout import PACE, PaceShape
 from replay_server.contract.reverb_api import Sampler
@@ -47,6 +48,11 @@ class BlockPermits:
       self._asked = None
     return True
 
+  @property
+  def waits_since(self) -> float | None:
+    """When it asked for the block that it waits for, in seconds of `time.monotonic`; None if it waits for none."""
+    return self._asked
+
   def describe_wait(self) -> str:
     """What it is waiting for, in words for people; empty where it is not waiting."""
     asked = self._asked
@@ -56,6 +62,14 @@ class BlockPermits:
       f"waiting for workers: {self._shape.environment_steps_per_update:g} environment steps for each update, and the learner "
       "is ahead"
     )
+
+  def wait(self) -> Wait | None:
+    """The present wait; None where it is not waiting."""
+    asked = self._asked
+    if asked is None or time.monotonic() - asked < _SLOW_SECONDS:
+      return None
+    steps = f"{self._shape.environment_steps_per_update:g}"
+    return Wait("workers", f"they have taken {steps} steps for each update", time.monotonic() - asked)
 
   def close(self) -> None:
     """Interrupts a wait in another thread."""

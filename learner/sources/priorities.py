@@ -95,10 +95,4 @@ class TablePriorities:
       drawn &= is_number
       updates = dict(zip(block.handles[drawn].tolist(), priorities[drawn].tolist(), strict=True))
       if updates:
-        self._send(self._names[table], updates)
-
-  def _send(self, table: str, updates: dict[int, float]) -> None:
-    # The server ignores keys that the table has evicted meanwhile.
-    self._connection.call(
-      lambda: self._connection.client.mutate_priorities(table, updates), f"updating priorities of table {table!r}"
-    )
+        self._connection.update_priorities(self._names[table], updates)

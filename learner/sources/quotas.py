@@ -1,6 +1,8 @@
 """How many rows of a batch come from each table (SSET, Algorithm 1, line 18)."""
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -57,6 +59,15 @@ class QuotaSchedule:
     self._free_shares = (beyond / self._free_rows if self._free_rows else self._long_run).tolist()
     # What the tables are owed under the old shares, each less than a row, is dropped: it would no longer sum to zero.
     self._carry = [0.0] * len(self._free_shares)
+
+  def state(self) -> dict[str, npt.NDArray[Any]]:
+    """Which tables take part, and what they are owed."""
+    return {"ready": self._ready.copy(), "carry": np.array(self._carry)}
+
+  def restore(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Restores what `state` returned; it is dropped when other tables are ready."""
+    self.set_ready(np.array(state["ready"], bool))
+    self._carry = [float(rows) for rows in state["carry"]]
 
   def next_block(self, batches: int) -> npt.NDArray[np.int64]:
     """Quotas of the next batches, int64 [batches, tables]; every row sums to the batch size."""

@@ -2,7 +2,8 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +13,9 @@ from learner.sources.block import Block
 from learner.sources.pace import BlockPermits
 from learner.sources.quotas import QuotaSchedule, tables_of_rows
 from learner.sources.streams import STREAM_TIMEOUT_MS, FreshTable, Samples, StreamedTable, TableReader
+from replay_server.contract.activity import Activity, Wait
 from replay_server.contract.connection import Connection
-from replay_server.contract.layout import pace_shape
+from replay_server.contract.layout import PACE, pace_shape
 from replay_server.contract.manifest import Manifest
 
 CLOSE_TIMEOUT_SECONDS = 2 * STREAM_TIMEOUT_MS / 1000
@@ -49,7 +51,7 @@ class StratifiedSampler:
     self._permits = BlockPermits(connection, pace_shape(config, manifest.inline))
     self._tables = _make_readers(connection, config, width, prefetch)
     self._drawing: tuple[str, float] | None = None
-    self._waiting_for = ""
+    self._readiness = Activity()
     self._discarded = np.zeros(len(specs), np.int64)
     self._closed = threading.Event()
 
@@ -63,7 +65,19 @@ class StratifiedSampler:
     drawing = self._drawing
     if drawing is not None and time.monotonic() - drawing[1] > _SLOW_DRAW_SECONDS:
       return f"waiting for table {drawing[0]} to give samples"
-    return self._waiting_for or self._permits.describe_wait()
+    return self._permits.describe_wait() if self._readiness.wait is None else self._readiness.state
+
+  def wait(self) -> Wait | None:
+    """The present wait; None where it is not waiting."""
+    drawing = self._drawing
+    if drawing is not None and time.monotonic() - drawing[1] > _SLOW_DRAW_SECONDS:
+      return Wait("server", f"table {drawing[0]} gives samples", time.monotonic() - drawing[1])
+    return self._readiness.wait or self._permits.wait()
+
+  def awaited(self) -> tuple[str, float] | None:
+    """The table whose sample it waits for, and since when, in seconds of `time.monotonic`; None if it waits for none."""
+    drawing, asked = self._drawing, self._permits.waits_since
+    return drawing if drawing is not None else None if asked is None else (PACE, asked)
 
   @property
   def most_drawn(self) -> npt.NDArray[np.int64]:
@@ -87,6 +101,14 @@ class StratifiedSampler:
       except _TableShrank:
         self._ready[:] = False
         self._discarded += drawn
+
+  def state(self) -> dict[str, npt.NDArray[Any]]:
+    """What the tables are owed of the next batches; rows drawn ahead count as used."""
+    return self._schedule.state()
+
+  def restore(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Restores what `state` returned; called before the first block."""
+    self._schedule.restore(state)
 
   def close(self) -> None:
     """Interrupts a draw that is under way in any thread."""
@@ -160,16 +182,19 @@ class StratifiedSampler:
       try:
         info = self._connection.info()
       except ServerLost:  # The process's watchdog decides when the server is lost for good.
-        self._waiting_for = "waiting for the server"
+        self._readiness.waits("waiting for the server", "server", "it answers")
       else:
         sizes = np.array([info[name].current_size for name in self._names])
         self._ready = sizes >= self._min_sizes
-        self._waiting_for = (
-          f"waiting for workers: table {self._names[0]} has {sizes[0]} of {self._min_sizes[0]} transitions"
+        name, size, least = self._names[0], sizes[0], self._min_sizes[0]
+        self._readiness.waits(
+          f"waiting for workers: table {name} has {size} of {least} transitions",
+          "workers",
+          f"table {name} has {least:,} transitions ({size:,} now)",
         )
       # Every step goes to the default table, so its minimum is that of the run; see `ReplayConfig`.
       if self._ready[0]:
-        self._waiting_for = ""
+        self._readiness.does("drawing")
         return
       if self._closed.wait(_POLL_SECONDS) or self._stop.is_set():
         raise Stopped("Stopped while waiting for the first transitions.")

@@ -1,8 +1,8 @@
 """The source that draws from the server's tables."""
 
 import threading
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +13,21 @@ from learner.sources.block import Block
 from learner.sources.priorities import TablePriorities
 from learner.sources.sampler import CLOSE_TIMEOUT_SECONDS, StratifiedSampler
 from learner.sources.source import State, Weighting
+from learner.sources.stall import StallCheck
 from learner.sources.usable_rows import UsableRows
 from learner.weights.corrections import BiasCorrection
 from learner.weights.importance import ImportanceWeights
+from replay_server.contract.activity import Wait
 from replay_server.contract.connection import Connection
 from replay_server.contract.manifest import Manifest
+
+
+class _HasState(Protocol):
+  """A part whose state belongs to a checkpoint."""
+
+  def state(self) -> State: ...
+
+  def restore(self, state: State) -> None: ...
 
 
 class ServerSource:
@@ -25,8 +35,7 @@ class ServerSource:
 
   def __init__(
     self,
-    sampler: StratifiedSampler,
-    drawing: BackgroundDrawing,
+    open_streams: Callable[[], tuple[StratifiedSampler, BackgroundDrawing]],
     usable_rows: UsableRows,
     weightings: Mapping[str, Weighting],
     priorities: TablePriorities,
@@ -34,26 +43,28 @@ class ServerSource:
     """Composes the source from its parts.
 
     Args:
-      sampler: draws the blocks.
-      drawing: the thread in which it draws.
+      open_streams: makes what draws the blocks, and the thread in which it draws.
       usable_rows: replaces rows that cannot be learned from.
       weightings: the factors of the rows' weights, by the names under which a checkpoint keeps their states.
       priorities: receives the TD errors.
     """
-    self._sampler = sampler
-    self._drawing = drawing
+    self._open_streams = open_streams
+    self._sampler, self._drawing = open_streams()
     self._usable_rows = usable_rows
     self._weightings = weightings
     self._priorities = priorities
-    self._handed_out = np.zeros(len(sampler.table_names), np.int64)
+    self._handed_out = np.zeros(len(self._sampler.table_names), np.int64)
 
   @property
   def table_names(self) -> Sequence[str]:
     """Names of the tables, in layout order."""
     return self._sampler.table_names
 
-  def next_block(self) -> Block:
+  def next_block(self, while_waiting: Callable[[], None] = lambda: None) -> Block:
     """The next K batches, of rows that can be learned from; waits until the tables hold enough.
+
+    Args:
+      while_waiting: see `Source.next_block`.
 
     Raises:
       Stopped: stopped while waiting.
@@ -61,7 +72,7 @@ class ServerSource:
       UserError: too many of the rows drawn lately cannot be learned from.
     """
     while True:
-      drawn = self._drawing.next_block()
+      drawn = self._drawing.next_block(while_waiting)
       self._handed_out += drawn.quotas.sum(axis=0)
       block = self._usable_rows.replace(drawn)
       if block is not None:
@@ -91,6 +102,10 @@ class ServerSource:
     """What the sampler is waiting for, in words for people; empty where it is not waiting."""
     return self._sampler.describe_wait()
 
+  def wait(self) -> Wait | None:
+    """The sampler's present wait; None where it is not waiting."""
+    return self._sampler.wait()
+
   def drawn_ahead(self) -> dict[str, int]:
     """Table -> upper bound on the rows that were drawn and are not yet in a block handed out.
 
@@ -107,11 +122,14 @@ class ServerSource:
     return metrics
 
   def state(self) -> State:
-    """The priorities of new items and the weightings' states."""
+    """The priorities of new items, and the states of the parts that have one."""
     state: dict[str, npt.NDArray[Any]] = {"new_item_priorities": self._priorities.of_new_items}
-    for name, weighting in self._weightings.items():
-      state.update({f"{name}/{key}": value for key, value in weighting.state().items()})
+    for name, part in self._parts().items():
+      state.update({f"{name}/{key}": value for key, value in part.state().items()})
     return state
+
+  def _parts(self) -> Mapping[str, _HasState]:
+    return {"quotas": self._sampler, "usable_rows": self._usable_rows, **self._weightings}
 
   def restore(self, state: State) -> None:
     """Restores what `state` returned.
@@ -120,19 +138,31 @@ class ServerSource:
       UserError: the state is of another number of tables.
       ServerLost: the server does not answer.
     """
-    # Checkpoints of earlier versions lack them; they are known again after the first block.
-    priorities = state.get("new_item_priorities", np.full(len(self.table_names), np.nan, np.float32))
+    priorities = state["new_item_priorities"]
     if len(priorities) != len(self.table_names):
       raise UserError(
         f"The learner's checkpoint is of {len(priorities)} tables, and the config has {len(self.table_names)}: resume with the "
         "tables that the run had."
       )
     self._priorities.of_new_items = priorities
-    for name, weighting in self._weightings.items():
+    for name, part in self._parts().items():
       prefix = f"{name}/"
       own = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
       if own:  # A correction that was only switched on when the run was resumed has no state yet.
-        weighting.restore(own)
+        part.restore(own)
+
+  def reopen(self) -> None:
+    """Opens the streams anew, after the server was started again or has lost one; blocks drawn ahead are dropped.
+
+    A thread that hangs in a call to a dead stream is left behind.
+    """
+    # Not waited for: this may be called because a draw hangs.
+    self._sampler.close()
+    self._drawing.close(timeout_seconds=0.0)
+    state = self._sampler.state()
+    self._sampler, self._drawing = self._open_streams()
+    self._sampler.restore(state)
+    self._handed_out[:] = 0
 
   def close(self) -> None:
     """Ends the drawing; waits a few seconds for a draw that is under way."""
@@ -151,10 +181,14 @@ def make_server_source(connection: Connection, manifest: Manifest, stop: threadi
   config = manifest.config
   # An inline run fixes the order of steps and updates, so a block is drawn only when it is due.
   prefetch = config.learner.prefetch and not manifest.inline
-  sampler = StratifiedSampler(connection, manifest, prefetch, stop)
+
+  def open_streams() -> tuple[StratifiedSampler, BackgroundDrawing]:
+    sampler = StratifiedSampler(connection, manifest, prefetch, stop)
+    stall = StallCheck(connection, sampler.awaited)
+    return sampler, BackgroundDrawing(sampler.draw_block, stop, prefetch, stall.check)
+
   return ServerSource(
-    sampler,
-    BackgroundDrawing(sampler.draw_block, stop, prefetch),
+    open_streams,
     UsableRows(connection, manifest),
     _make_weightings(connection, manifest),
     TablePriorities(connection, config),

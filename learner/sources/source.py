@@ -1,12 +1,13 @@
 """The interfaces of a source of batches and of its weightings."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from learner.sources.block import Block
+from replay_server.contract.activity import Wait
 
 # Named arrays, kept in the learner's checkpoint.
 State = Mapping[str, npt.NDArray[Any]]
@@ -23,8 +24,11 @@ class Source(Protocol):
     """Names of the tables, in layout order."""
     ...
 
-  def next_block(self) -> Block:
+  def next_block(self, while_waiting: Callable[[], None] = lambda: None) -> Block:
     """The next K batches; waits until there are enough rows.
+
+    Args:
+      while_waiting: called again and again. What it raises ends the wait; the block is then handed out by the next call.
 
     Raises:
       Stopped: stopped while waiting.
@@ -62,6 +66,10 @@ class Source(Protocol):
     """What the source is waiting for, in words for people; empty where it is not waiting."""
     ...
 
+  def wait(self) -> Wait | None:
+    """The source's present wait; None where it is not waiting."""
+    ...
+
   def metrics(self) -> Mapping[str, float]:
     """The source's metrics in the learner's heartbeats."""
     ...
@@ -72,6 +80,14 @@ class Source(Protocol):
 
   def restore(self, state: State) -> None:
     """Restores what `state` returned; called before the first block.
+
+    Raises:
+      ServerLost: the server does not answer.
+    """
+    ...
+
+  def reopen(self) -> None:
+    """Opens whatever it has open to a server anew; blocks drawn ahead are dropped.
 
     Raises:
       ServerLost: the server does not answer.

@@ -54,7 +54,9 @@ class StreamedTable:
     """
     self.name = name
     self._portion = portion
-    self._dataset = make_row_stream(connection.address, name, width, portion, _WORKERS, STREAM_TIMEOUT_MS)
+    self._dataset = make_row_stream(
+      connection.target, connection.wire_name(name), width, portion, _WORKERS, STREAM_TIMEOUT_MS
+    )
     self._iterator: Iterator[Any] | None = None
     self._kept: Samples = (
       np.empty((0, width), np.float32),

@@ -2,7 +2,7 @@
 
 import collections
 import dataclasses
-import functools
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -73,6 +73,14 @@ class UsableRows:
     counts = {f"{UNUSABLE_ROWS}/{writer}": float(rows) for writer, rows in self._by_writer.most_common(_MOST_WRITERS)}
     return {UNUSABLE_ROWS: float(self._by_writer.total()), **counts}
 
+  def state(self) -> dict[str, npt.NDArray[Any]]:
+    """The state of its random numbers."""
+    return {"generator": np.array(json.dumps(self._generator.bit_generator.state))}
+
+  def restore(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Restores what `state` returned."""
+    self._generator.bit_generator.state = json.loads(str(state["generator"]))
+
   def replace(self, block: Block) -> Block | None:
     """The block with usable rows alone; None if it has none.
 
@@ -118,8 +126,7 @@ class UsableRows:
     for index, name in self._prioritized.items():
       handles = block.handles[unusable & (block.tables == index)].tolist()
       if handles:
-        send = functools.partial(self._connection.client.mutate_priorities, name, dict.fromkeys(handles, 0.0))
-        self._connection.call(send, f"updating priorities of table {name!r}")
+        self._connection.update_priorities(name, dict.fromkeys(handles, 0.0))
 
   def _filled(self, block: Block, unusable: npt.NDArray[np.bool_]) -> Block:
     """The block with a usable row in the place of every unusable one; its batches stay sorted by table."""

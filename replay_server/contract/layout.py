@@ -2,7 +2,7 @@
 
 import dataclasses
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from configs.specs import Selector
 from replay_server.contract.codec import RowCodec
 
 # Raised whenever a row's fields or a table's meaning change, so that old and new processes refuse each other.
-LAYOUT_VERSION = 4
+LAYOUT_VERSION = 5
 
 # Larger priorities make the server's sum tree slow: 310 ms for a batch of updates at 1e12.
 MAX_PRIORITY = 1e9
@@ -40,6 +40,16 @@ EPISODE_BITS = 32
 
 # Words of an item of the table of histories, int64: index of the table, episode, first step, last step.
 HISTORY_WORDS = 4
+
+
+def wire_name(run_id: str, table: str) -> str:
+  """The name of a run's table in Reverb."""
+  return f"{run_id}/{table}" if run_id else table
+
+
+def run_of(names: Iterable[str]) -> str:
+  """The id of the run whose tables have these names in Reverb; "" if they are not of a run, or of an earlier layout version."""
+  return next((name.removesuffix(f"/{RUN}") for name in names if name.endswith(f"/{RUN}")), "")
 
 
 @dataclasses.dataclass(frozen=True)

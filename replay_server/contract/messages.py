@@ -3,17 +3,20 @@
 import dataclasses
 import json
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from configs import from_dict, to_dict
+from replay_server.contract.activity import Wait
 
 # A worker's heartbeats have a metric of this prefix for the id of each of its writers, which episode ids begin with.
 WRITER_PREFIX = "writer_"
 # The learner's metric of rows drawn that it could not use; "<this>/<id>" is the part of one writer.
 UNUSABLE_ROWS = "unusable_rows"
+
+_LONGEST_SENDER = 100
 
 Text: TypeAlias = npt.NDArray[np.object_]
 
@@ -31,6 +34,11 @@ class Heartbeat:
     ended: whether this is its last heartbeat.
     metrics: name -> finite value; the learner's have gradient_steps and policy_version, a worker's
       the ids of its writers.
+    instance: of the process; another one each time that it is started.
+    number: of heartbeats that the instance has sent, this one included.
+    paused: whether it writes nothing now, as the server asked for.
+    reaches_plain_port: whether it is on another host than the server, which is served over TLS, and reaches it without TLS too.
+    wait: what it waits for; None if it does not wait.
   """
 
   name: str
@@ -40,6 +48,24 @@ class Heartbeat:
   state: str
   ended: bool = False
   metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
+  instance: str = ""
+  number: int = 0
+  paused: bool = False
+  reaches_plain_port: bool = False
+  wait: Wait | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+  """What someone asks the server process to do.
+
+  Attributes:
+    what: "stop" ends the run; "snapshot" writes a snapshot now.
+    sender: who asks, such as "slipstream stop on box", for the server's log.
+  """
+
+  what: Literal["stop", "snapshot"]
+  sender: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,8 +114,29 @@ def decode_text(column: Text) -> str:
   return data.decode() if isinstance(data, bytes) else str(data)
 
 
+class Unreadable(Exception):
+  """A message that this version does not know.
+
+  Attributes:
+    sender: as far as the message tells; else "?".
+  """
+
+  def __init__(self, sender: str, reason: str):
+    super().__init__(reason)
+    self.sender = sender
+
+
 def decode(column: Text, *types: type[Any]) -> Any:
-  """The dataclass that was given to `encode`, an instance of one of `types`."""
-  data = json.loads(decode_text(column))
-  by_name = {cls.__name__: cls for cls in types}
-  return from_dict(data, by_name[data.pop("type")])
+  """The dataclass that was given to `encode`, an instance of one of `types`.
+
+  Raises:
+    Unreadable: it is something else; any client may write to the tables of messages.
+  """
+  sender = "?"
+  try:
+    data = json.loads(decode_text(column))
+    sender = next((str(data[key])[:_LONGEST_SENDER] for key in ("name", "actor", "sender") if key in data), "?")
+    by_name = {cls.__name__: cls for cls in types}
+    return from_dict(data, by_name[data.pop("type")])
+  except Exception as error:  # Of any type, as the message may hold anything.
+    raise Unreadable(sender, f"{type(error).__name__}: {error}") from None

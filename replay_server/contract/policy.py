@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+import threading
 import zipfile
 from collections.abc import Sequence
 from typing import Any
@@ -11,11 +12,15 @@ import numpy as np
 import numpy.typing as npt
 from acme import core, specs
 
-from configs import RunConfig, UserError, from_json, to_json
+from configs import RunConfig, ServerLost, UserError, from_json, to_json
 from replay_server.contract import layout
-from replay_server.contract.connection import Connection
+from replay_server.contract.connection import CALL_TIMEOUT_SECONDS, Column, Connection, NotInTime
 from replay_server.contract.run import environment_steps
 from replay_server.contract.spec import spec_from_dict, spec_to_dict
+
+# A policy has the time to arrive that it takes on a link of 256 kbit/s, and at least that of any call.
+LEAST_BYTES_PER_SECOND = 32_000
+LEAST_SECONDS = CALL_TIMEOUT_SECONDS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,17 +40,39 @@ class PolicySnapshot:
   priorities: tuple[float, ...] = ()
 
 
+class PolicyLate(ServerLost):
+  """A policy did not arrive in the time that its size allows."""
+
+  def __init__(self, weights: int):
+    """Words the message for a policy of so many weights."""
+    megabytes = 4e-6 * weights
+    size = f"{megabytes:.0f} MB" if megabytes >= 1 else f"{1000 * megabytes:.2g} kB"
+    super().__init__(
+      f"The policy of {size} did not arrive within {arrival_seconds(weights):.0f} s, so the link to the server carries less than "
+      f"{LEAST_BYTES_PER_SECOND / 1000:g} kB/s or is broken: check the network, or use a smaller config.network."
+    )
+
+
+def arrival_seconds(weights: int) -> float:
+  """How long a policy of so many weights may take to the server or from it."""
+  return max(LEAST_SECONDS, 4 * weights / LEAST_BYTES_PER_SECOND)
+
+
 class PolicyPublisher:
   """Publishes the learner's policies."""
 
-  def __init__(self, connection: Connection):
-    self._writer = connection.writer()
+  def __init__(self, connection: Connection, stop: threading.Event | None = None):
+    """Makes a publisher; `stop` ends its waits when set."""
+    self._bulk = connection.bulk()
+    self._writer = self._bulk.writer()
+    self._stop = stop
 
   def publish(self, snapshot: PolicySnapshot) -> None:
     """Replaces the published policy.
 
     Raises:
-      ServerLost: the server did not confirm it.
+      PolicyLate: the server did not confirm it in the time that its size allows.
+      Stopped: asked to stop meanwhile; the policy may still arrive.
     """
     # In the order of `layout.POLICY_COLUMNS`.
     columns: list[npt.NDArray[Any]] = [
@@ -54,7 +81,12 @@ class PolicyPublisher:
       np.asarray(snapshot.version, np.int64),
       snapshot.weights,
     ]
-    self._writer.write(layout.POLICY, columns)
+    weights = len(snapshot.weights)
+    try:
+      self._writer.write(layout.POLICY, columns, arrival_seconds(weights), self._stop)
+    except ServerLost as error:
+      self._bulk.renew()  # After failed tries gRPC would wait for long before the next one.
+      raise (PolicyLate(weights) if isinstance(error, NotInTime) else error) from None
 
 
 class PolicySource(core.VariableSource):
@@ -62,33 +94,65 @@ class PolicySource(core.VariableSource):
 
   Attributes:
     environment_steps: of the run, as of the last fetch.
+    is_reading: whether a policy is on its way; may be read by any thread.
   """
 
-  def __init__(self, connection: Connection, default_table: str):
-    """Makes a source that counts the run's steps in `default_table`."""
+  def __init__(self, connection: Connection, default_table: str, weights: int = 0, stop: threading.Event | None = None):
+    """Makes a source.
+
+    Args:
+      connection: to the server.
+      default_table: in which the run's steps are counted.
+      weights: of the policy, which its time to arrive follows from; 0 if it is small.
+      stop: ends waits when set.
+    """
     self.environment_steps = 0
+    self.is_reading = False
+    self._weights = weights
+    self._stop = stop
     self._connection = connection
     self._default_table = default_table
     self._publishes = -1
+    self._restarts = connection.news.restarts
     self._snapshot: PolicySnapshot | None = None
 
   def fetch(self) -> PolicySnapshot | None:
     """The latest policy; None where none was published yet.
 
+    Versions only rise, so one that is older than the last is not taken: a learner that was paused, while another took its place,
+    may have sent it. A server that was started again may have an older one.
+
     Raises:
+      PolicyLate: the policy did not arrive in the time that its size allows.
       ServerLost: the server does not answer.
+      Stopped: asked to stop meanwhile.
     """
     # Reading the number of inserts takes a fraction of a millisecond; the weights are fetched only when there are new ones.
+    restarts = self._connection.news.restarts
     tables = self._connection.info()
     self.environment_steps = environment_steps(tables, self._default_table)
     publishes = tables[layout.POLICY].rate_limiter_info.insert_stats.completed
-    if publishes != self._publishes:
-      columns = self._connection.read(layout.POLICY, "fetching the policy")
+    if publishes != self._publishes or restarts != self._restarts:
+      columns = self._read()
       if columns is not None:
         learner_steps, priorities, version, weights = columns
-        self._snapshot = PolicySnapshot(int(version), int(learner_steps), weights, tuple(priorities.tolist()))
-        self._publishes = publishes
+        found = PolicySnapshot(int(version), int(learner_steps), weights, tuple(priorities.tolist()))
+        if self._snapshot is None or found.version > self._snapshot.version or restarts != self._restarts:
+          self._snapshot = found
+        self._publishes, self._restarts = publishes, restarts
     return self._snapshot
+
+  def _read(self) -> list[Column] | None:
+    self.is_reading = True
+    try:
+      return self._connection.bulk().read(
+        layout.POLICY, "fetching the policy", arrival_seconds(self._weights), self._stop
+      )
+    except ServerLost as error:
+      self._connection.bulk().renew()
+      raise (PolicyLate(self._weights) if isinstance(error, NotInTime) else error) from None
+    finally:
+      self.is_reading = False
 
   def get_variables(self, names: Sequence[str]) -> list[npt.NDArray[Any]]:
     """The latest weights, for Acme; ignores `names`, as a policy is one vector."""

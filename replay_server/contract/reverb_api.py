@@ -76,8 +76,9 @@ class Writer:
   in memory, and no item could be sampled before the chunk is full.
   """
 
-  def __init__(self, client: reverb.Client, max_references: int):
-    """Opens the writer; hangs when the server is gone. See `Connection.open_writer`."""
+  def __init__(self, client: reverb.Client, max_references: int, prefix: str):
+    """Opens the writer; hangs when the server is gone. See `Connection.open_writer`; `prefix` begins every table's name."""
+    self._prefix = prefix
     options = reverb.pybind.ConstantChunkerOptions(max_chunk_length=1, num_keep_alive_refs=max_references)
     self._writer = client._client.NewTrajectoryWriter(options, None)
 
@@ -94,7 +95,9 @@ class Writer:
       references: those that `append` returned, in the order of the table's columns.
       priority: of the item; not checked, although a single NaN makes the table unusable.
     """
-    self._writer.CreateItem(table, priority, [[reference] for reference in references], [True] * len(references))
+    self._writer.CreateItem(
+      self._prefix + table, priority, [[reference] for reference in references], [True] * len(references)
+    )
 
   def flush(self, pending_items: int, timeout_ms: int) -> None:
     """Sends all items and waits until the server has confirmed all but `pending_items`.

@@ -5,12 +5,12 @@ import tensorflow as tf
 
 
 def make_row_stream(
-  address: str, table: str, width: int, portion: int, workers: int, timeout_ms: int
+  target: str, table: str, width: int, portion: int, workers: int, timeout_ms: int
 ) -> tf.data.Dataset:
   """A data set whose elements are `reverb.ReplaySample`s of `portion` rows each, with their keys, probabilities and table sizes.
 
   Args:
-    address: of the server, host:port.
+    target: the server, as `Connection.target`.
     table: to draw from.
     width: of its rows.
     portion: rows that the stream returns at once.
@@ -19,7 +19,7 @@ def make_row_stream(
   """
   with tf.device("CPU:0"):
     dataset = reverb.TrajectoryDataset(
-      address,
+      target,
       table,
       dtypes={"row": tf.float32},
       shapes={"row": tf.TensorShape([width])},

@@ -61,6 +61,11 @@ def read_live_status(connection: Connection) -> RunStatus | None:
   return None if columns is None else parse_status(decode_text(columns[0]))
 
 
+def samples_of(tables: Mapping[str, Any], table: str) -> int:
+  """How many samples of `table` the server has given; `tables` is from `Connection.info`."""
+  return int(tables[table].rate_limiter_info.sample_stats.completed)
+
+
 def environment_steps(tables: Mapping[str, Any], default_table: str) -> int:
   """The environment steps of a run, earlier parts of a resumed run included: all that were inserted into the default table.
 

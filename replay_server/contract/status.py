@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from typing import Literal
 
 from configs import from_dict, to_json
+from replay_server.contract.activity import Wait
+
+# The server's name among the run's processes.
+SERVER = "server"
 
 # A run is still going, has reached its goal or its budget, or was asked to stop.
 Phase = Literal["running", "solved", "exhausted", "stopping"]
@@ -48,6 +52,10 @@ class RoleStatus:
     seconds_since_heartbeat: since its last heartbeat arrived.
     alive: whether that is recent enough, and it has not ended.
     ended: whether it has sent its last heartbeat.
+    instance: of the process; see `messages.Heartbeat`.
+    paused: whether it writes nothing now.
+    reaches_plain_port: see `messages.Heartbeat`.
+    wait: what it waits for; None if it does not wait.
   """
 
   name: str
@@ -58,6 +66,28 @@ class RoleStatus:
   seconds_since_heartbeat: float
   alive: bool
   ended: bool = False
+  instance: str = ""
+  paused: bool = False
+  reaches_plain_port: bool = False
+  wait: Wait | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Lease:
+  """The right to be the run's learner: to publish policies, to send priorities and to write checkpoints.
+
+  Attributes:
+    instance: of the learner's process that holds it; see `messages.Heartbeat`.
+    beat: number of the holder's last heartbeat that the server has heard. The lease is valid until the server's patience has
+      passed since the holder sent it.
+    host: of the holder.
+    pid: of the holder there.
+  """
+
+  instance: str
+  beat: int
+  host: str
+  pid: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,6 +142,15 @@ class RunStatus:
     roles: processes that sent heartbeats; one that has ended leaves the list soon after.
     learner: the learner's latest metrics, such as "loss".
     unusable_rows: process, or "writer <id>" if no heartbeat named it -> how many of its rows were drawn and could not be used.
+    epoch: of the server; another one each time that the server is started.
+    lease: who may learn; None without a learner.
+    lives: name of a role, or "server" -> how many times such a process began.
+    snapshot: number of the snapshot that the server writes, or wrote last; 0 before the first.
+    resumed_from: number of the snapshot that this epoch began with; 0 if with empty tables.
+    is_snapshotting: whether the server writes a snapshot, and may not answer meanwhile.
+    is_leaving: whether the server is about to end and to be started again, so that nobody may write any more.
+    dropped_messages: sender, "?" if it is not known -> how many of its messages the server could not read.
+    plain_port: on which the server's tables are reached without TLS, if the server is served over TLS; else 0.
   """
 
   run_id: str
@@ -134,11 +173,30 @@ class RunStatus:
   roles: tuple[RoleStatus, ...]
   learner: Mapping[str, float]
   unusable_rows: Mapping[str, int] = dataclasses.field(default_factory=dict)
+  epoch: str = ""
+  lease: Lease | None = None
+  lives: Mapping[str, int] = dataclasses.field(default_factory=dict)
+  snapshot: int = 0
+  resumed_from: int = 0
+  is_snapshotting: bool = False
+  is_leaving: bool = False
+  dropped_messages: Mapping[str, int] = dataclasses.field(default_factory=dict)
+  plain_port: int = 0
 
   @property
   def finished(self) -> bool:
     """Whether every role should end."""
     return self.phase != "running"
+
+  @property
+  def hosts_on_plain_port(self) -> tuple[str, ...]:
+    """Other hosts than the server's that reach its tables without TLS, although it is served over TLS; sorted."""
+    return tuple(sorted({role.host for role in self.roles if role.alive and role.reaches_plain_port}))
+
+  @property
+  def restarts(self) -> int:
+    """How many times a process of the run was started again."""
+    return sum(lives - 1 for lives in self.lives.values())
 
 
 def parse_status(text: str) -> RunStatus:

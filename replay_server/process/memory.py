@@ -1,4 +1,4 @@
-"""How much memory a server's tables will take, so that a run that does not fit is refused before it begins."""
+"""How much room a server's tables will take, in memory and in snapshots, so that a run that does not fit is refused at once."""
 
 import pathlib
 
@@ -10,6 +10,13 @@ from replay_server.contract.codec import RowCodec
 # Measured by `make bench` (server bytes per step and per extra reference), rounded up.
 STEP_OVERHEAD_BYTES = 1_800
 REFERENCE_BYTES = 1_000
+# Reverb writes each table's items into one protobuf message, which may not be larger.
+MOST_TABLE_BYTES = 2**31 - 1
+# Bytes of an item there at most, besides the name of its table: two random numbers of 64 bits, the priority, the time, and how
+# often it was sampled. The same for every selector.
+ITEM_BYTES = 65
+# Of the run's id, with which the name of a table begins there: 20261123-044406-abcd and a slash.
+RUN_ID_BYTES = 21
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
@@ -33,7 +40,7 @@ def check_memory(config: RunConfig, codec: RowCodec) -> str:
   """A sentence that says how much memory the tables will take.
 
   Raises:
-    UserError: this machine does not have that much.
+    UserError: this machine does not have that much, or a table is too large for a snapshot.
   """
   needed, available = estimate_bytes(config, codec), available_bytes()
   if needed > available:
@@ -41,7 +48,24 @@ def check_memory(config: RunConfig, codec: RowCodec) -> str:
       f"The tables would take up to {format_bytes(needed)} of memory when full, and this machine has {format_bytes(available)} "
       "left: lower replay.capacity (or the tables' own capacities)."
     )
+  check_table_sizes(config)
   return f"Full tables take up to {format_bytes(needed)} of memory on the server ({format_bytes(available)} are free)."
+
+
+def check_table_sizes(config: RunConfig) -> None:
+  """Refuses tables of which no snapshot could be written once they are full.
+
+  Raises:
+    UserError: a table has room for too many items.
+  """
+  for table in config.replay.all_tables:
+    capacity, item = config.replay.capacity_of(table), ITEM_BYTES + RUN_ID_BYTES + len(table.name)
+    if capacity * item > MOST_TABLE_BYTES:
+      raise UserError(
+        f"Table {table.name!r} has room for {capacity:,} items of up to {item} bytes each, so {format_bytes(capacity * item)} in "
+        f"one message of a snapshot, which holds at most 2 GiB ({format_bytes(MOST_TABLE_BYTES)}): lower its capacity to "
+        f"{MOST_TABLE_BYTES // item:,} or less (its capacity, replay.capacity, its probability)."
+      )
 
 
 def format_bytes(count: int) -> str:

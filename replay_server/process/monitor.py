@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from configs import RunConfig
+from replay_server.contract.lease import PATIENCE_SECONDS
 from replay_server.contract.messages import UNUSABLE_ROWS, WRITER_PREFIX, EpisodeSummary, EvaluationSummary, Heartbeat
 from replay_server.contract.run import environment_steps
-from replay_server.contract.status import Evaluation, Phase, RoleStatus, RunStatus, TableStatus
+from replay_server.contract.status import SERVER, Evaluation, Lease, Phase, RoleStatus, RunStatus, TableStatus
 
-# A role counts as dead after this long without a heartbeat; it sends one every second.
-DEAD_AFTER_SECONDS = 8.0
 # A dead role stays on the list for this long.
 FORGET_AFTER_SECONDS = 120.0
 _UNUSABLE_PREFIX = f"{UNUSABLE_ROWS}/"
@@ -30,6 +29,7 @@ class Monitor:
     run_id: str,
     resumed: RunStatus | None = None,
     clock: Callable[[], float] = time.monotonic,
+    epoch: str = "",
   ):
     """Starts counting.
 
@@ -38,8 +38,10 @@ class Monitor:
       run_id: of the run.
       resumed: the last status of a run that is resumed; its time, evaluations and counts continue.
       clock: in seconds.
+      epoch: of the server.
     """
     self._config = config
+    self._epoch = epoch
     self._run_id = run_id
     self._clock = clock
     self._began = clock() - (resumed.wall_seconds if resumed else 0.0)
@@ -48,7 +50,15 @@ class Monitor:
     self._episodes = resumed.episodes if resumed else 0
     self._recent: collections.deque[EpisodeSummary] = collections.deque(maxlen=_RECENT_EPISODES)
     self._since_evaluation: list[EpisodeSummary] = []
-    self._beats: dict[str, tuple[float, Heartbeat]] = {}
+    # By name and instance: two processes of one name are told apart.
+    self._beats: dict[tuple[str, str], tuple[float, Heartbeat]] = {}
+    self._lives = dict(resumed.lives) if resumed else {}
+    self._lives[SERVER] = self._lives.get(SERVER, 0) + 1  # It hears no heartbeat of its own.
+    self._latest_instance = {role.name: role.instance for role in resumed.roles} if resumed else {}
+    # Whoever held the lease may still believe in it, so it is kept for as long as from a heartbeat.
+    self._lease = resumed.lease if resumed else None
+    self._lease_heard = clock()
+    self._dropped: collections.Counter[str] = collections.Counter(resumed.dropped_messages if resumed else {})
     self._learner: Mapping[str, float] = {}
     if resumed:
       counters = {"gradient_steps": resumed.gradient_steps, "policy_version": resumed.policy_version}
@@ -60,12 +70,54 @@ class Monitor:
   def hear(self, beats: Iterable[Heartbeat]) -> None:
     """Takes in heartbeats."""
     for beat in beats:
-      self._beats[beat.name] = (self._clock(), beat)
+      self._note_life(beat)
+      self._beats[beat.name, beat.instance] = (self._clock(), beat)
       for name, value in beat.metrics.items():
         if name.startswith(WRITER_PREFIX):
           self._writers[int(value)] = beat.name
-      if beat.role == "learner" and beat.metrics:
+      may_learn = self._lease is None or self._lease.instance == beat.instance
+      if beat.role == "learner" and beat.metrics and may_learn:
         self._learner = beat.metrics
+
+  def _note_life(self, beat: Heartbeat) -> None:
+    if (beat.name, beat.instance) in self._beats or self._latest_instance.get(beat.name) == beat.instance:
+      return
+    self._latest_instance[beat.name] = beat.instance
+    self._lives[beat.name] = self._lives.get(beat.name, 0) + 1
+    now = self._clock()
+    for key in [key for key in self._beats if key[0] == beat.name and not self._is_alive(key, now)]:
+      del self._beats[key]  # Its successor has its place on the list.
+
+  def _is_alive(self, key: tuple[str, str], now: float) -> bool:
+    heard, beat = self._beats[key]
+    return not beat.ended and now - heard < PATIENCE_SECONDS
+
+  def forgive(self, seconds: float) -> None:
+    """Notes that nobody could be heard for this long, so that nobody counts as dead for it."""
+    now = self._clock()
+    self._beats = {key: (min(now, heard + seconds), beat) for key, (heard, beat) in self._beats.items()}
+    self._lease_heard = min(now, self._lease_heard + seconds)
+
+  def drop(self, sender: str) -> None:
+    """Counts a message that could not be read."""
+    self._dropped[sender] += 1
+
+  def _grant_lease(self, now: float) -> Lease | None:
+    """Who may learn: the holder, until it ends or falls silent; then the learner that was heard first."""
+    learners = {beat.instance: (heard, beat) for heard, beat in self._beats.values() if beat.role == "learner"}
+    if self._lease is not None:
+      heard, beat = learners.get(self._lease.instance, (self._lease_heard, None))
+      if (beat is None or not beat.ended) and now - heard < PATIENCE_SECONDS:
+        number = self._lease.beat if beat is None else beat.number
+        self._lease = dataclasses.replace(self._lease, beat=number)
+        self._lease_heard = heard
+        return self._lease
+    waiting = (beat for heard, beat in learners.values() if not beat.ended and now - heard < PATIENCE_SECONDS)
+    successor = next(waiting, None)
+    self._lease = (
+      None if successor is None else Lease(successor.instance, successor.number, successor.host, successor.pid)
+    )
+    return self._lease
 
   def count(self, summaries: Iterable[EpisodeSummary | EvaluationSummary], environment_steps: int) -> None:
     """Takes in summaries that arrived when the run had taken `environment_steps`."""
@@ -105,7 +157,13 @@ class Monitor:
   def roles_left(self) -> list[str]:
     """Names of the roles that are alive and have not ended."""
     now = self._clock()
-    return [name for name, (heard, beat) in self._beats.items() if not beat.ended and now - heard < DEAD_AFTER_SECONDS]
+    return [key[0] for key in self._beats if self._is_alive(key, now)]
+
+  def roles_writing(self) -> list[str]:
+    """Names of the workers that are alive and have not paused; the others write no rows."""
+    now = self._clock()
+    actors = [(key, beat) for key, (_, beat) in self._beats.items() if beat.role == "actor"]
+    return [beat.name for key, beat in actors if self._is_alive(key, now) and not beat.paused]
 
   def status(self, tables: Mapping[str, Any]) -> RunStatus:
     """The current status of the run.
@@ -150,6 +208,10 @@ class Monitor:
         if key not in ("gradient_steps", "policy_version") and not key.startswith(_UNUSABLE_PREFIX)
       },
       unusable_rows=self._unusable_rows(),
+      epoch=self._epoch,
+      lease=self._grant_lease(now),
+      lives=dict(self._lives),
+      dropped_messages=dict(self._dropped),
     )
 
   def _unusable_rows(self) -> dict[str, int]:
@@ -187,10 +249,10 @@ class Monitor:
     )
 
   def _roles(self, now: float) -> Iterable[RoleStatus]:
-    for name, (heard, beat) in sorted(self._beats.items()):
+    for (name, instance), (heard, beat) in sorted(self._beats.items(), key=lambda item: item[0][0]):
       silent = now - heard
       # A role that has ended leaves the list soon after; one that fell silent stays on it for longer, to be noticed.
-      if silent > FORGET_AFTER_SECONDS or (beat.ended and silent > DEAD_AFTER_SECONDS):
+      if silent > FORGET_AFTER_SECONDS or (beat.ended and silent > PATIENCE_SECONDS):
         continue
       yield RoleStatus(
         name=name,
@@ -199,8 +261,12 @@ class Monitor:
         pid=beat.pid,
         state=beat.state,
         seconds_since_heartbeat=silent,
-        alive=not beat.ended and silent < DEAD_AFTER_SECONDS,
+        alive=not beat.ended and silent < PATIENCE_SECONDS,
         ended=beat.ended,
+        instance=instance,
+        paused=beat.paused,
+        reaches_plain_port=beat.reaches_plain_port,
+        wait=beat.wait and dataclasses.replace(beat.wait, seconds=beat.wait.seconds + silent),
       )
 
 

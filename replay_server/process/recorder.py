@@ -37,6 +37,18 @@ COLUMNS = (
 )
 _TABLE_MEASURES = ("size", "inserts_per_second", "samples_per_second")
 
+# A run's record grows by less than 20 MB a day. A row of `metrics.csv` takes some 10 bytes a column, and its points in
+# TensorBoard some 40 a tag: with 7 tables (37 columns, 36 tags) 1.8 kB, with 32 tables (112 columns, 111 tags) 5.6 kB.
+# Rows come at every tick at first, later at least 1/200 of the run's time apart, up to the period in which BYTES_PER_SECOND
+# (4 MB a day) make a row: 39 s with 7 tables, 121 s with 32. On the first day these are 1.9 + 3.6 MB and 7.2 + 2.9 MB.
+# Evaluations come at most once a second by default and take 0.2 kB (0.28 kB with 32 tables), 17 MB a day. Later in a run they
+# are at least 1/10,000 of its time apart: 31,600 rows on the first day, which are 6.3 MB (8.8 MB).
+BYTES_PER_SECOND = 46.0
+_CELL_BYTES = 10
+_TAG_BYTES = 40
+_ROWS_APART = 1 / 200
+_EVALUATIONS_APART = 1 / 10_000
+
 Row = dict[str, float | None]
 
 
@@ -75,8 +87,22 @@ def _parse(cell: str | None) -> float | None:
   return value if math.isfinite(value) else None
 
 
+def row_period_seconds(seconds: float, columns: int, tags: int) -> float:
+  """Least time between two rows of a status; 0 lets every change make a row.
+
+  Args:
+    seconds: since the run began.
+    columns: of `metrics.csv`.
+    tags: in TensorBoard.
+  """
+  return min(_ROWS_APART * seconds, (_CELL_BYTES * columns + _TAG_BYTES * tags) / BYTES_PER_SECOND)
+
+
 class Recorder:
   """Writes a run's record into its directory; the recorder of a resumed run appends to the files that it finds there.
+
+  So that a run of days can be read, rows lie apart in proportion to the run's time: statuses 1/200 of it (`row_period_seconds`),
+  evaluations 1/10,000. The last of each kind is always written, when the run ends and when the recorder is closed.
 
   `metrics.csv` has two kinds of rows. The row of a status fills all columns except eval_* and train_*; recent_* are of the last
   100 training episodes. The row of an evaluation fills eval_*, train_* (of the training episodes that ended since the evaluation
@@ -98,17 +124,22 @@ class Recorder:
     self._sinks = sinks
     self._csv: CsvLog | None = None
     self._board: BoardLog | None = None
+    self._status: RunStatus | None = None
     self._last: tuple[Any, ...] | None = None
-    self._seen: set[tuple[float, ...]] = set()
+    self._last_seconds = -math.inf
+    self._evaluated = -math.inf  # When the last evaluation that is written was made.
+    # Whether it is written, for the evaluations of the last status; those that left the status do not come back.
+    self._written: dict[tuple[float, ...], bool] = {}
 
   def record(self, status: RunStatus) -> None:
-    """Writes what is new in `status`: a row for each new evaluation, and one for the rest if any count changed.
+    """Writes what is new in `status`, where it is due: a row for each new evaluation, and one for the rest if any count changed.
 
     Raises:
       OSError: the files cannot be written; the next record opens them again and appends.
     """
+    self._status = status
     try:
-      self._record(status)
+      self._record(status, is_last=status.finished)
     except OSError:
       self._give_up_files()
       raise
@@ -118,31 +149,49 @@ class Recorder:
       if self._csv is not None:
         self._csv.close()
     except OSError:
-      self._last = None  # Its buffered rows are lost, so the next status is written in any case.
+      # Its buffered rows are lost, so the next status is written in any case.
+      self._last, self._last_seconds = None, -math.inf
     if self._board is not None:
       with contextlib.suppress(OSError):
         self._board.close()
     self._csv = self._board = None
 
-  def _record(self, status: RunStatus) -> None:
+  def _record(self, status: RunStatus, is_last: bool) -> None:
     if self._csv is None or self._board is None:
       path = self._run_dir / METRICS_FILE
-      self._seen = {_row_key(row) for row in read_metrics(path) if row.get("eval_solved") is not None}
+      self._written = {_row_key(row): True for row in read_metrics(path) if row.get("eval_solved") is not None}
       self._csv = CsvLog(path, (*COLUMNS, *_table_columns(status.tables)))
       self._board = BoardLog(self._run_dir / TENSORBOARD_FOLDER, status.environment_steps)
-    for evaluation in status.evaluations:
-      if _evaluation_key(evaluation) not in self._seen:
-        self._csv.write(_evaluation_row(evaluation))
-        self._write_tags(self._board, _evaluation_tags(evaluation), evaluation.environment_steps)
-    # Evaluations that left the status do not come back.
-    self._seen = {_evaluation_key(evaluation) for evaluation in status.evaluations}
-    counts = _counts(status)
-    if counts != self._last:
-      self._csv.write(_status_row(status))
+    self._record_evaluations(self._csv, self._board, status.evaluations, is_last)
+    counts, row, tags = _counts(status), _status_row(status), _status_tags(status)
+    period = row_period_seconds(status.wall_seconds, len(row), len(tags))
+    if counts != self._last and (is_last or status.wall_seconds - self._last_seconds >= period):
+      self._csv.write(row)
       self._last = counts  # Set here, as the row must not be written twice if the next line fails.
-      self._write_tags(self._board, _status_tags(status), status.environment_steps)
+      self._last_seconds = status.wall_seconds
+      self._write_tags(self._board, tags, status.environment_steps)
     self._csv.flush()
     self._board.flush()
+
+  def _record_evaluations(
+    self, csv_log: "CsvLog", board: "BoardLog", evaluations: Sequence[Evaluation], is_last: bool
+  ) -> None:
+    written: dict[tuple[float, ...], bool] = {}
+    # The last one that is written may have left the status.
+    before = self._evaluated if evaluations and self._evaluated <= evaluations[0].seconds else -math.inf
+    for evaluation in evaluations:
+      key = _evaluation_key(evaluation)
+      must = is_last and evaluation is evaluations[-1]
+      is_due = evaluation.seconds - before >= _EVALUATIONS_APART * evaluation.seconds
+      is_written = self._written.get(key)
+      if (is_written is None and is_due) or (must and not is_written):
+        csv_log.write(_evaluation_row(evaluation))
+        self._write_tags(board, _evaluation_tags(evaluation), evaluation.environment_steps)
+        is_written = True
+      written[key] = bool(is_written)
+      if is_written:
+        before = self._evaluated = evaluation.seconds
+    self._written = written
 
   def _write_tags(self, board: "BoardLog", tags: Row, step: int) -> None:
     board.write(tags, step)
@@ -150,11 +199,14 @@ class Recorder:
       sink.write(dict(_measured(tags)), step)
 
   def close(self) -> None:
-    """Closes the files; may be called twice."""
+    """Writes the last status and closes the files; may be called twice."""
     with contextlib.ExitStack() as stack:  # Closes both, even if one of them fails.
       for log in (self._csv, self._board):
         if log is not None:
           stack.callback(log.close)
+      status, self._status = self._status, None
+      if status is not None and self._csv is not None:
+        self._record(status, is_last=True)
 
 
 def _counts(status: RunStatus) -> tuple[Any, ...]:

@@ -25,24 +25,30 @@ _SELECTORS: dict[Selector, Callable[[TableShape], reverb.pybind.ItemSelector]] =
 }
 
 
-def make_tables(config: RunConfig, codec: RowCodec, inline: bool) -> list[reverb.Table]:
-  """All tables of a server.
+def make_tables(run_id: str, config: RunConfig, codec: RowCodec, inline: bool) -> list[reverb.Table]:
+  """All tables of a server, under their names on the wire.
 
   Args:
+    run_id: of the run.
     config: of the run.
     codec: of its rows.
     inline: whether the run is inline, and counts for itself.
   """
   policy = {name: tf.TensorSpec(shape, dtype) for name, (dtype, shape) in layout.POLICY_COLUMNS.items()}
+  history = tf.TensorSpec([layout.HISTORY_WORDS], tf.int64, "history")
+
+  def wire(table: str) -> str:
+    return layout.wire_name(run_id, table)
+
   return [
-    *(_transition_table(shape, codec) for shape in layout.table_shapes(config)),
-    _latest(layout.POLICY, policy),
-    _latest(layout.RUN, _TEXT),
-    _queue(layout.EPISODES, MOST_MESSAGES, _TEXT),
-    _queue(layout.HEARTBEATS, MOST_MESSAGES, _TEXT),
-    _queue(layout.HISTORIES, MOST_HISTORIES, tf.TensorSpec([layout.HISTORY_WORDS], tf.int64, "history")),
-    _pace_table(layout.pace_shape(config, inline)),
-    _latest(layout.STATUS, _TEXT),
+    *(_transition_table(wire(shape.name), shape, codec) for shape in layout.table_shapes(config)),
+    _latest(wire(layout.POLICY), policy),
+    _latest(wire(layout.RUN), _TEXT),
+    _queue(wire(layout.EPISODES), MOST_MESSAGES, _TEXT),
+    _queue(wire(layout.HEARTBEATS), MOST_MESSAGES, _TEXT),
+    _queue(wire(layout.HISTORIES), MOST_HISTORIES, history),
+    _pace_table(wire(layout.PACE), layout.pace_shape(config, inline)),
+    _latest(wire(layout.STATUS), _TEXT),
   ]
 
 
@@ -51,9 +57,9 @@ def row_signature(codec: RowCodec) -> tf.TensorSpec:
   return tf.TensorSpec([codec.width], tf.float32, "row")
 
 
-def _transition_table(shape: TableShape, codec: RowCodec) -> reverb.Table:
+def _transition_table(name: str, shape: TableShape, codec: RowCodec) -> reverb.Table:
   return reverb.Table(
-    name=shape.name,
+    name=name,
     sampler=_SELECTORS[shape.selector](shape),
     remover=reverb.selectors.Fifo(),
     max_size=shape.capacity,
@@ -62,13 +68,13 @@ def _transition_table(shape: TableShape, codec: RowCodec) -> reverb.Table:
   )
 
 
-def _pace_table(shape: PaceShape) -> reverb.Table:
+def _pace_table(name: str, shape: PaceShape) -> reverb.Table:
   """The one table that makes its writers wait: those of workers, who have nothing else to write through them."""
   limiter = reverb.rate_limiters.MinSize(1)
   if shape.samples_per_insert is not None:
     limiter = reverb.rate_limiters.SampleToInsertRatio(shape.samples_per_insert, shape.min_size, shape.error_buffer)
   return reverb.Table(
-    name=shape.name,
+    name=name,
     sampler=reverb.selectors.Fifo(),
     remover=reverb.selectors.Fifo(),
     max_size=shape.min_size,

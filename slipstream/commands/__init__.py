@@ -12,7 +12,9 @@ from slipstream.commands import (
   report,
   runs,
   serve,
+  snapshot,
   status,
+  stop,
   theory,
   train,
 )
@@ -26,6 +28,8 @@ _MODULES = (
   evaluate,
   attach,
   status,
+  snapshot,
+  stop,
   runs,
   report,
   experiment,

@@ -36,6 +36,7 @@ class Command:
     run: runs it; returns the exit code. Imports what is slow to import, so that help stays quick.
     positional: a flag whose value may also be given as the first word, without dashes; all such words if the flag takes several
       values.
+    parity: of its process id, for a command that talks to a server; see `launch.process_id`.
   """
 
   name: str
@@ -43,6 +44,7 @@ class Command:
   define_flags: Callable[[flags.FlagValues], None]
   run: Callable[[Arguments], int]
   positional: str = ""
+  parity: int | None = None
 
   def parse(self, words: Sequence[str]) -> Arguments:
     """Reads what was typed after the command's name.

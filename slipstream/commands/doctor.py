@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
+from configs import UserError
+from configs.exit_codes import ExitCode
+from launch.process_id import CLIENT
 from slipstream.commands.command import Arguments, Command
+from slipstream.commands.flags import define_tls, given_endpoint
 
 if TYPE_CHECKING:
   from launch.doctor import Finding
@@ -16,22 +20,26 @@ _STYLES = {"ok": "green", "note": "yellow", "wrong": "bold red"}
 
 
 def _define_flags(values: flags.FlagValues) -> None:
-  flags.DEFINE_string("server", "", "host:port of a replay server to check as well.", flag_values=values)
+  flags.DEFINE_string("server", "", "host:port of a replay server to check as well, or @RUN_DIR.", flag_values=values)
+  define_tls(values)
   flags.DEFINE_bool("json", False, "Print the findings as JSON.", flag_values=values)
 
 
 def _run(arguments: Arguments) -> int:
-  from launch.doctor import examine_address, examine_gpu, examine_machine
+  from launch.doctor import examine_gpu, examine_machine, examine_server
 
   values = arguments.flags
+  given = [name for name in ("tls_cert", "tls_key", "tls_ca") if values[name].value]
+  if given and not values.server:
+    raise UserError(f"--{given[0]} is for a server: add --server=host:port, or leave it out.")
   parts = {"This machine": examine_machine(), "GPU": examine_gpu()}
   if values.server:
-    parts[f"Server {values.server}"] = examine_address(values.server)
+    parts[f"Server {values.server}"] = examine_server(given_endpoint(values))
   if values.json:
     print(json.dumps({name: [dataclasses.asdict(finding) for finding in part] for name, part in parts.items()}))
   else:
     _print(parts)
-  return 2 if _wrong(parts) else 0
+  return ExitCode.MISTAKE if _wrong(parts) else ExitCode.DONE
 
 
 def _wrong(parts: "Mapping[str, Sequence[Finding]]") -> int:
@@ -51,4 +59,4 @@ def _print(parts: "Mapping[str, Sequence[Finding]]") -> None:
   console.print("Nothing is wrong." if not wrong else f"{wrong} {'thing is' if wrong == 1 else 'things are'} wrong.")
 
 
-COMMAND = Command("doctor", "what is wrong with this machine, or with an address", _define_flags, _run)
+COMMAND = Command("doctor", "what is wrong with this machine, or with an address", _define_flags, _run, parity=CLIENT)

@@ -8,13 +8,30 @@ from absl import flags
 
 from configs import UserError
 from launch.process import run_role
+from launch.process_id import CLIENT
 from slipstream.commands.command import Arguments, Command
-from slipstream.commands.flags import define_pythonpath, define_run_dir, define_server, given_run
+from slipstream.commands.flags import (
+  define_allow_module,
+  define_metrics_port,
+  define_pythonpath,
+  define_run_dir,
+  define_server,
+  define_server_timeout,
+  given_endpoint,
+  given_run,
+  given_trust,
+)
+
+_OF_A_SERVER = ("run_dir", "server_timeout", "allow_module", "metrics_port", "tls_cert", "tls_key", "tls_ca")
+_OF_A_CHECKPOINT = ("episodes", "video", "export")
 
 
 def _define_flags(values: flags.FlagValues) -> None:
   define_server(values)
+  define_server_timeout(values)
   define_pythonpath(values)
+  define_allow_module(values)
+  define_metrics_port(values)
   flags.DEFINE_string(
     "checkpoint",
     "",
@@ -38,14 +55,19 @@ def _run(arguments: Arguments) -> int:
   _refuse_unused(values)
   if values.checkpoint:
     return _play(values.checkpoint, values.episodes, values.video, values.export)
-  from launch import roles
+  from launch.metrics.exporter import opened_exporter
 
-  evaluate = functools.partial(roles.evaluate, address=values.server, run=given_run(values))
-  return run_role("evaluator", evaluate, values.verbose)
+  server, trust = given_endpoint(values), given_trust(values)
+  with opened_exporter(values.metrics_port, "evaluator", "evaluator") as exporter:
+    from launch import roles  # It imports TensorFlow, while the exporter answers already.
+
+    evaluate = functools.partial(roles.evaluate, endpoint=server, run=given_run(values), trust=trust)
+    return run_role("evaluator", evaluate, values.verbose, exporter)
 
 
 def _refuse_unused(values: flags.FlagValues) -> None:
-  given, unused = ("checkpoint", ("run_dir",)) if values.checkpoint else ("server", ("episodes", "video", "export"))
+  given = "checkpoint" if values.checkpoint else "server"
+  unused = _OF_A_SERVER if values.checkpoint else _OF_A_CHECKPOINT
   for name in unused:
     if values[name].present:
       raise UserError(f"--{name} has no effect with --{given}: leave it out (see 'slipstream evaluate --help').")
@@ -93,4 +115,4 @@ def _play(checkpoint: str, episodes: int, video: bool, export: str) -> int:
   return 0
 
 
-COMMAND = Command("evaluate", "a stored policy, or an evaluator against a server", _define_flags, _run)
+COMMAND = Command("evaluate", "a stored policy, or an evaluator against a server", _define_flags, _run, parity=CLIENT)

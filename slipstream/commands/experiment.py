@@ -3,6 +3,7 @@
 from absl import flags
 
 from slipstream.commands.command import Arguments, Command
+from slipstream.commands.extras import require_statistics
 
 
 def _define_flags(values: flags.FlagValues) -> None:
@@ -27,6 +28,7 @@ def _define_flags(values: flags.FlagValues) -> None:
 
 
 def _run(arguments: Arguments) -> int:
+  require_statistics("experiment")
   from experiments.command import run_command
 
   values = arguments.flags

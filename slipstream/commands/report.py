@@ -7,6 +7,7 @@ from absl import flags
 
 from configs import UserError
 from slipstream.commands.command import Arguments, Command
+from slipstream.commands.extras import require_statistics
 from slipstream.commands.flags import define_filter
 
 
@@ -32,6 +33,7 @@ def _define_flags(values: flags.FlagValues) -> None:
 
 
 def _run(arguments: Arguments) -> int:
+  require_statistics("report")
   from experiments.comparison.report import Request, make_report
 
   values = arguments.flags

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from configs import UserError, to_json
+from launch.process_id import CLIENT
 from slipstream.commands.command import Arguments, Command
-from slipstream.commands.flags import define_server, require_server
+from slipstream.commands.flags import define_server, given_endpoint
 
 if TYPE_CHECKING:
   from replay_server.contract.connection import Connection
@@ -26,25 +27,31 @@ def _define_flags(values: flags.FlagValues) -> None:
 def _run(arguments: Arguments) -> int:
   from rich.console import Console
 
+  from launch.endpoint import connected
   from launch.view import render
-  from replay_server.contract.connection import Connection
 
   values = arguments.flags
-  connection = Connection(require_server(values))
-  connection.wait_until_up(CONNECT_SECONDS)
-  status = _first_status(connection)
+  with connected(given_endpoint(values)) as connection:
+    status = first_status(connection)
+    if values.watch and not values.json:
+      _watch(connection, status)
   if values.json:
     print(to_json(status))
-  elif values.watch:
-    _watch(connection, status)
-  else:
+  elif not values.watch:
     Console().print(render(status))
   return 0
 
 
-def _first_status(connection: "Connection") -> "RunStatus":
+def first_status(connection: "Connection") -> "RunStatus":
+  """The status of a running server.
+
+  Raises:
+    UserError: no server answers, or it has no status.
+    ServerLost: it no longer answers.
+  """
   from replay_server.contract.run import read_live_status
 
+  connection.wait_until_up(CONNECT_SECONDS)
   deadline = time.monotonic() + CONNECT_SECONDS
   while (status := read_live_status(connection)) is None:
     if time.monotonic() > deadline:
@@ -65,4 +72,4 @@ def _watch(connection: "Connection", status: "RunStatus") -> None:
       view.update(status)
 
 
-COMMAND = Command("status", "what a running job does", _define_flags, _run)
+COMMAND = Command("status", "what a running job does", _define_flags, _run, parity=CLIENT)

@@ -4,6 +4,7 @@ import pathlib
 
 from absl import flags
 
+from launch.process_id import SERVER
 from slipstream.commands.command import Arguments, Command
 from slipstream.commands.flags import (
   chosen_sinks,
@@ -52,4 +53,4 @@ def _run(arguments: Arguments) -> int:
   return outcome.exit_code
 
 
-COMMAND = Command("train", "a local run: server, learner, workers and evaluator", _define_flags, _run)
+COMMAND = Command("train", "a local run: server, learner, workers and evaluator", _define_flags, _run, parity=SERVER)

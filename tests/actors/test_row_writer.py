@@ -45,11 +45,11 @@ def test_it_leaves_the_same_tables_behind_as_reverbs_own_writer(tmp_path: pathli
         references.append(writer.append(_row(t)))
         writer.create_item("default", references[-1], priority=0.5 + t)
         public.append(_row(t))
-        public.create_item("default", priority=0.5 + t, trajectory=public.history[-1])
+        public.create_item(its.connection.wire_name("default"), priority=0.5 + t, trajectory=public.history[-1])
         if t in (6, 11):
           for back in (4, 2, 1):
             writer.create_item("goal", references[-back])
-            public.create_item("goal", priority=1.0, trajectory=public.history[-back])
+            public.create_item(its.connection.wire_name("goal"), priority=1.0, trajectory=public.history[-back])
       public.flush()
     public.close()
     writer.flush()

@@ -12,14 +12,18 @@ import pytest
 from actors import worker as worker_module
 from actors.behaviour import Behaviour
 from actors.worker import RolloutWorker
-from configs import EventSpec, RunConfig, Stopped, UserError
-from networks import make_acting_q_network
+from configs import EventSpec, NetworkConfig, RunConfig, Stopped, UserError
+from networks import count_weights, make_acting_q_network
 from replay_server.contract import layout
+from replay_server.contract import policy as policy_module
+from replay_server.contract.connection import Connection
 from replay_server.contract.messages import EpisodeSummary
-from replay_server.contract.policy import PolicyPublisher
+from replay_server.contract.policy import PolicyLate, PolicyPublisher, PolicySnapshot
+from replay_server.contract.run import read_manifest
 from replay_server.process.server import ReplayServer
 from tests.actors.running import CODEC, SPEC, TIME_LIMIT, make_run, snapshot, with_goal
-from tests.serving import drain, drain_priorities, read_messages, serving
+from tests.serving import drain, drain_priorities, read_messages, server_process, serving
+from tests.slow_link import slow_link
 
 
 @pytest.fixture
@@ -47,6 +51,29 @@ def _run(server: ReplayServer, config: RunConfig, stop: threading.Event, steps: 
   worker.flush()
   worker.close()
   return worker
+
+
+def test_a_worker_on_a_link_too_slow_for_its_policy_says_so(
+  tmp_path: pathlib.Path, stop: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+  monkeypatch.setattr(policy_module, "LEAST_SECONDS", 1.0)
+  monkeypatch.setattr(policy_module, "LEAST_BYTES_PER_SECOND", 1_000_000)
+  config = dataclasses.replace(make_run(weights_timeout_seconds=0.5), network=NetworkConfig((600, 600)))
+  with server_process(tmp_path, config) as server:
+    direct = Connection(server.address)
+    direct.wait_until_up(60)
+    manifest = read_manifest(direct)
+    assert manifest is not None
+    # Random, as zeros would be compressed.
+    weights = np.random.default_rng(0).random(count_weights(config, manifest.spec), np.float32)
+    PolicyPublisher(direct).publish(PolicySnapshot(1, 1, weights))
+    with slow_link(server.address, 100_000) as link:
+      worker = RolloutWorker(Connection(link.address), manifest, "actor_0", index=0, seed=1, stop=stop)
+      with pytest.raises(PolicyLate, match="The policy of 1 MB did not arrive within 1 s"):
+        worker.step()
+      link.bytes_per_second = 1e9
+      worker.step()  # A supervisor would start it again; here the link has become faster.
+      assert worker.behaviours[0].version == 1
 
 
 def test_every_environment_of_a_worker_writes_whole_episodes_of_its_own(

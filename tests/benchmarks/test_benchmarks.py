@@ -9,9 +9,12 @@ import pytest
 
 from benchmarks import __main__ as command
 from benchmarks.measure import Figure, Ratio, interleave
+from tests.certificates import needs_stunnel
 
 
-@pytest.mark.parametrize("name", command.NAMES)
+@pytest.mark.parametrize(
+  "name", [pytest.param(name, marks=needs_stunnel if name == "tls" else ()) for name in command.NAMES]
+)
 def test_the_smallest_form_of_each_benchmark_prints_finite_positive_figures(
   name: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -30,7 +30,7 @@ class Cli:
 
   @property
   def pid(self) -> int:
-    return self.process.pid
+    return own_pid(self.process.pid)
 
   def output(self) -> str:
     return self._output.read_text()
@@ -39,7 +39,8 @@ class Cli:
     return self.process.wait(timeout)
 
   def send(self, signum: int) -> None:
-    self.process.send_signal(signum)
+    if self.process.poll() is None:  # A stopped process passes nothing on.
+      os.kill(self.pid if signum in (signal.SIGSTOP, signal.SIGCONT) else self.process.pid, signum)
 
   def children(self) -> list[psutil.Process]:
     children: list[psutil.Process] = psutil.Process(self.pid).children(recursive=True)
@@ -49,6 +50,17 @@ class Cli:
     line = next(line for line in reversed(self.output().splitlines()) if line.startswith("RESULT "))
     result: dict[str, Any] = json.loads(line.removeprefix("RESULT "))
     return result
+
+
+def own_pid(pid: int) -> int:
+  """Of the process in which a command of this process id goes on; see `launch.process_id`."""
+  with contextlib.suppress(psutil.NoSuchProcess):
+    process = psutil.Process(pid)
+    for child in process.children():
+      with contextlib.suppress(psutil.NoSuchProcess):
+        if child.cmdline() == process.cmdline():
+          return int(child.pid)
+  return pid
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ import pytest
 
 from configs import UserError
 from launch import doctor, gpu
+from launch.endpoint import Endpoint
 from tests.actors.running import SPEC, make_run
 from tests.serving import serving
 
@@ -69,17 +70,17 @@ def test_libraries_are_loaded_from_wheels_and_what_is_missing_or_broken_is_repor
 def test_an_address_where_nobody_listens_and_an_unknown_name_are_told_apart():
   with socket.socket() as taken:
     taken.bind(("127.0.0.1", 0))  # Bound but not listening: connections are refused.
-    (refused,) = doctor.examine_address(f"127.0.0.1:{taken.getsockname()[1]}")
+    (refused,) = doctor.examine_server(Endpoint(f"127.0.0.1:{taken.getsockname()[1]}"))
   assert "nobody listens on port" in refused.text
-  (unknown,) = doctor.examine_address("no-such-host.invalid:7000")
+  (unknown,) = doctor.examine_server(Endpoint("no-such-host.invalid:7000"))
   assert "the name 'no-such-host.invalid' is unknown here" in unknown.text
   with pytest.raises(UserError, match="host:port"):
-    doctor.examine_address("7000")
+    doctor.examine_server(Endpoint("7000"))
 
 
 def test_something_else_at_the_address_is_reported():
   with socket.create_server(("127.0.0.1", 0)) as other:
-    findings = doctor.examine_address(f"127.0.0.1:{other.getsockname()[1]}")
+    findings = doctor.examine_server(Endpoint(f"127.0.0.1:{other.getsockname()[1]}"))
   assert states(findings) == {"address": "ok", "server": "wrong"}
   assert "does not answer" in findings[1].text
 
@@ -87,7 +88,13 @@ def test_something_else_at_the_address_is_reported():
 def test_a_run_is_found_at_its_address(tmp_path):
   config = make_run()
   with serving(config, tmp_path, SPEC) as server:
-    findings = doctor.examine_address(server.address)
+    findings = doctor.examine_server(Endpoint(server.address))
   assert states(findings)["server"] == "ok"
   assert states(findings)["versions"] == "ok"
   assert config.name in findings[1].text
+
+
+def test_a_cpu_quota_is_shown(monkeypatch):
+  monkeypatch.setattr(doctor, "usable_cores", lambda: 0.5)
+  findings = {finding.name: finding.text for finding in doctor.examine_machine()}
+  assert findings["processors"].startswith("0.5 cores for this process, by the CPU quota")

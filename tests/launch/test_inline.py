@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import slipstream
+from actors.worker import RolloutWorker
 from configs import load_config, override
 from launch.inline import run_inline
 from launch.run_directory import create_run_directory, open_run_directory
@@ -70,6 +71,19 @@ def test_gradient_steps_follow_environment_steps_exactly_and_the_budget_is_kept_
   assert resumed.status.gradient_steps == 112
   assert resumed.status.policy_version > outcome.status.policy_version
   assert resumed.status.wall_seconds > outcome.status.wall_seconds
+
+
+def test_a_status_by_the_clock_does_not_end_a_run_before_its_last_block(tmp_path, monkeypatch):
+  class SendsAtOnce(RolloutWorker):
+    def step(self):
+      super().step()
+      self.flush()
+
+  monkeypatch.setattr("launch.inline.RolloutWorker", SendsAtOnce)
+  monkeypatch.setattr("launch.inline.TICK_SECONDS", 0.0)
+  config = small_world(environment_steps="280", evaluator__solved_evaluations="1000")
+  status = run_inline(config, create_run_directory(config, tmp_path), threading.Event(), RunView(quiet=True))
+  assert (status.phase, status.environment_steps, status.gradient_steps) == ("exhausted", 280, 8)
 
 
 @pytest.mark.parametrize("n_step", ["1", "3"])

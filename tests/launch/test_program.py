@@ -1,4 +1,4 @@
-"""A real Launchpad program: it solves, it is interrupted and goes on, it is joined, and it survives or reports real kills."""
+"""A real Launchpad program: it solves, it is interrupted and goes on, it is joined, and its processes survive real kills."""
 
 import json
 import os
@@ -6,13 +6,14 @@ import pathlib
 import signal
 import time
 
+import psutil
 import pytest
 
+from launch import supervision
 from tests.launch.processes import (
   INTERRUPT,
   KILL,
   START_SECONDS,
-  TERMINATE,
   address_of,
   alive,
   assert_all_gone,
@@ -119,9 +120,8 @@ def test_a_run_can_be_joined_survives_the_joined_ones_death_is_interrupted_and_g
       with cli(tmp_path, "status", "status", f"--server={address}", cwd=elsewhere) as status:
         assert status.wait(START_SECONDS) == 0, status.output()
       assert "actor_0" in status.output()
-      for worker in attach.children():
-        worker.send_signal(KILL)
-      assert attach.wait(60) == 0, attach.output()
+      attach.send(KILL)
+      attach.wait(60)
     before = status_of(run_dir)["environment_steps"]
     wait_for(lambda: status_of(run_dir)["environment_steps"] > before + 500, 60, "the run to go on")
     wait_for(lambda: attached_actors(run_dir) == 0, 60, "the killed workers to be noticed")
@@ -146,12 +146,13 @@ def test_a_run_can_be_joined_survives_the_joined_ones_death_is_interrupted_and_g
     )
     wait_for(lambda: status_of(run_dir)["policy_version"] > stopped["policy_version"], 60, "new policies")
     own = [child.pid for child in run.children()]
-    # No role outlives a killed launcher, but all of them still write their checkpoints.
+    # No process outlives a killed launcher, but all roles still write their checkpoints.
     run.send(KILL)
     run.wait(10)
     assert_all_gone(own, timeout=60)
   ended = status_of(run_dir)
-  assert ended["phase"] == "stopping"
+  assert ended["phase"] == "running"
+  assert ended["is_leaving"]
   assert ended["environment_steps"] > stopped["environment_steps"]
 
 
@@ -170,13 +171,14 @@ def test_a_terminal_that_closes_asks_all_roles_to_stop(tmp_path):
     wait_for(lambda: status_of(run_dir)["gradient_steps"] > 0, START_SECONDS, "the first gradient steps")
     own = [child.pid for child in run.children()]
     os.killpg(run.pid, signal.SIGHUP)  # As a terminal does, to all of them at once.
-    assert run.wait(60) == 130, run.output()
+    assert run.wait(60) == 143, run.output()
   assert_all_gone(own)
+  assert status_of(run_dir)["phase"] == "stopping"
   assert any((run_dir / "checkpoints" / "replay").iterdir())
   assert list((run_dir / "checkpoints" / "learner").glob("checkpoint_*"))
 
 
-def test_a_learner_that_is_terminated_ends_the_run_which_kept_its_pace_although_no_event_table_was_ready(tmp_path):
+def test_a_run_kept_its_pace_although_no_event_table_was_ready_and_ends_at_slipstream_stop(tmp_path):
   pace = ["--config.replay.environment_steps_per_update=4", "--config.replay.insert_tolerance_steps=64"]
   # They wait for more rows than the run collects, and the default table has half of a batch.
   waiting = [f"--config.replay.tables.{table}.min_size=4000" for table in ("at_gap", "done")]
@@ -187,17 +189,86 @@ def test_a_learner_that_is_terminated_ends_the_run_which_kept_its_pace_although_
     assert abs(status["environment_steps"] - 200 - 4 * status["gradient_steps"]) < 192 + 64 + 400
     assert status["learner"]["drawn_ahead"] > 0
     own = run.children()
-    (learner,) = [role for role in status["roles"] if role["role"] == "learner"]
-    began = time.monotonic()
-    os.kill(learner["pid"], TERMINATE)
-    assert run.wait(90) == 1, run.output()
-    assert time.monotonic() - began < 60
+    with cli(tmp_path, "stop", "stop", f"--server={address_of(run)}") as stop:
+      assert stop.wait(START_SECONDS) == 0, stop.output()
+    assert f"Run {run_dir.name} has ended." in stop.output()
+    assert run.wait(60) == 0, run.output()
   assert_all_gone([child.pid for child in own])
-  assert "learner was stopped by a signal while the run went on" in run.output()
-  assert f"slipstream train --resume={run_dir}" in run.output()
-  assert "Traceback" not in run.output()
+  assert run.result()["phase"] == "stopping"
+  assert "restart" not in run.output()
   assert any((run_dir / "checkpoints" / "replay").iterdir())
   assert list((run_dir / "checkpoints" / "learner").glob("checkpoint_*"))
+
+
+def test_a_worker_the_learner_and_the_server_that_are_killed_come_back_by_themselves(tmp_path):
+  arguments = [*ENDLESS, f"--run_root={tmp_path}", "--config.replay.checkpoint_period_seconds=2"]
+  with cli(
+    tmp_path, "train", "train", *arguments, "--config.actor.workers=1", "--config.evaluator.enabled=false"
+  ) as run:
+    run_dir = run_dir_of(run)
+    wait_for(lambda: has_checkpoint(run_dir), START_SECONDS, "a checkpoint")
+    before = wait_for(lambda: status_after(run_dir, gradient_steps=0), START_SECONDS, "the first gradient steps")
+    own = run.children()
+    for role in before["roles"]:
+      os.kill(role["pid"], KILL)
+    killed = {role["pid"] for role in before["roles"]}
+    wait_for(lambda: not killed & alive_roles(run_dir) and len(alive_roles(run_dir)) == 2, START_SECONDS, "both again")
+    assert status_of(run_dir)["lives"] == {"server": 1, "actor_0": 2, "learner": 2}
+    again = status_of(run_dir)
+    wait_for(lambda: rises(run_dir, again), START_SECONDS, "steps of the new ones")
+
+    (server,) = [child for child in run.children() if "serve" in child.cmdline()]
+    server.kill()
+    again = wait_for(lambda: newer_epoch(run_dir, again), START_SECONDS, "the server")
+    wait_for(lambda: rises(run_dir, again), START_SECONDS, "steps with the new server")
+
+    (worker,) = [role for role in status_of(run_dir)["roles"] if role["name"] == "actor_0" and role["alive"]]
+    psutil.Process(worker["pid"]).parent().kill()  # Its supervisor.
+    wait_for(lambda: alive_roles(run_dir) - killed - {worker["pid"]} and not alive(worker["pid"]), 60, "its end")
+    wait_for(lambda: len(alive_roles(run_dir) - {worker["pid"]}) == 2, START_SECONDS, "the worker again")
+    own += run.children()
+    run.send(INTERRUPT)
+    assert run.wait(120) == 130, run.output()
+  assert_all_gone([child.pid for child in own])
+  assert run.result()["phase"] == "stopping"
+  assert "Traceback" not in run.output()
+
+
+def test_a_role_that_is_given_up_ends_its_run_with_a_sentence_and_the_others_write_their_checkpoints(tmp_path):
+  quick = {"most": 0}
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setenv(supervision.RESTARTS, json.dumps(quick))
+    with cli(tmp_path, "train", "train", *ENDLESS, f"--run_root={tmp_path}") as run:
+      run_dir = run_dir_of(run)
+      status = wait_for(lambda: status_after(run_dir, gradient_steps=0), START_SECONDS, "the first gradient steps")
+      own = run.children()
+      (worker,) = [role for role in status["roles"] if role["name"] == "actor_0"]
+      os.kill(worker["pid"], KILL)
+      assert run.wait(120) == 137, run.output()
+  assert_all_gone([child.pid for child in own])
+  assert "actor_0: It was ended by signal 9, and was started again too often before: see its log." in run.output()
+  assert f"slipstream train --resume={run_dir}" in run.output()
+  assert has_checkpoint(run_dir)
+  assert list((run_dir / "checkpoints" / "learner").glob("checkpoint_*"))
+
+
+def has_checkpoint(run_dir: pathlib.Path) -> bool:
+  folder = run_dir / "checkpoints" / "replay"
+  return folder.is_dir() and any(folder.iterdir())
+
+
+def alive_roles(run_dir: pathlib.Path) -> set[int]:
+  return {role["pid"] for role in status_of(run_dir)["roles"] if role["alive"]}
+
+
+def rises(run_dir: pathlib.Path, old: dict) -> bool:
+  status = status_of(run_dir)
+  return all(status[count] > old[count] for count in ("environment_steps", "gradient_steps"))
+
+
+def newer_epoch(run_dir: pathlib.Path, old: dict) -> dict | None:
+  status = status_of(run_dir)
+  return status if status["epoch"] != old["epoch"] else None
 
 
 def status_after(run_dir: pathlib.Path, gradient_steps: int) -> dict | None:
@@ -217,23 +288,24 @@ def newer_status(run_dir: pathlib.Path, old: dict) -> dict | None:
 
 def test_roles_alone_make_a_run_whose_learner_may_restart_and_which_ends_with_its_server(tmp_path):
   runs = f"--run_root={tmp_path / 'runs'}"
-  port = "--port=0"
-  with cli(tmp_path, "serve", "serve", *ENDLESS, runs, port) as server:
+  served_in, port = f"--run_dir={tmp_path / 'runs' / 'three_rooms' / 'mine'}", "--port=0"
+  with cli(tmp_path, "serve", "serve", *ENDLESS, served_in, port) as server:
     run_dir = run_dir_of(server)
     served = wait_for(lambda: serving_port(server), START_SECONDS, "the server")
     server.send(signal.SIGUSR1)
     wait_for(lambda: "most recent call first" in server.output(), 10, "where the server's threads are")
     address = f"--server=localhost:{served}"
+    timeout = "--server_timeout=10"
     with (
-      cli(tmp_path, "act", "act", address, WORLD) as worker,
-      cli(tmp_path, "evaluate", "evaluate", address, WORLD) as evaluator,
+      cli(tmp_path, "act", "act", address, WORLD, timeout) as worker,
+      cli(tmp_path, "evaluate", "evaluate", address, WORLD, timeout) as evaluator,
     ):
-      with cli(tmp_path, "learn", "learn", address, runs, WORLD) as learner:
+      with cli(tmp_path, "learn", "learn", address, runs, WORLD, timeout) as learner:
         wait_for(lambda: status_of(run_dir)["policy_version"] > 5, START_SECONDS, "a few policies")
         learner.send(KILL)
         learner.wait(30)
       version = status_of(run_dir)["policy_version"]
-      with cli(tmp_path, "learn_again", "learn", address, runs, WORLD) as learner:
+      with cli(tmp_path, "learn_again", "learn", address, runs, WORLD, timeout) as learner:
         wait_for(lambda: status_of(run_dir)["policy_version"] > version + 2, START_SECONDS, "the next policies")
         assert all(alive(role.pid) for role in (worker, evaluator))
         evaluated = [evaluation["policy_version"] for evaluation in status_of(run_dir)["evaluations"]]
@@ -256,24 +328,3 @@ def test_roles_alone_make_a_run_whose_learner_may_restart_and_which_ends_with_it
 def serving_port(server):
   lines = [line for line in server.output().splitlines() if line.startswith("Serving run ")]
   return lines[0].rpartition(" ")[2].rstrip(".") if lines else None
-
-
-def test_a_local_run_whose_server_is_killed_ends_with_a_sentence_and_can_be_resumed(tmp_path):
-  arguments = [*ENDLESS, f"--run_root={tmp_path}", "--config.replay.checkpoint_period_seconds=2"]
-  with cli(tmp_path, "train", "train", *arguments) as run:
-    run_dir = run_dir_of(run)
-    wait_for(lambda: any((run_dir / "checkpoints" / "replay").iterdir()), START_SECONDS, "a checkpoint")
-    wait_for(lambda: status_of(run_dir)["gradient_steps"] > 0, START_SECONDS, "the first gradient steps")
-    children = run.children()
-    # The server is the one that listens on the port.
-    port = int(address_of(run).rpartition(":")[2])
-    server = next(
-      child for child in children if any(c.laddr.port == port and c.status == "LISTEN" for c in child.net_connections())
-    )
-    began = time.monotonic()
-    server.kill()
-    assert run.wait(60) not in (0, 3, 137), run.output()
-    assert time.monotonic() - began < 30
-  assert_all_gone([child.pid for child in children])
-  assert "Traceback" not in run.output()
-  assert f"slipstream train --resume={run_dir}" in run.output()

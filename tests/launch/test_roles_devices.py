@@ -1,34 +1,31 @@
 """Only the learner sees a GPU, whether the machine has one or not."""
 
+import contextlib
 import inspect
 from types import SimpleNamespace
 from typing import Any
 
-import launchpad as lp
 import pytest
 import tensorflow as tf
 
 from configs import load_config, override
+from environments.trust import Trust
 from launch import gpu, roles
-from launch.program import build_program, launched
+from launch.endpoint import Endpoint
+from launch.program import build_program, role_commands
 from launch.run_directory import create_run_directory
 
 
-def test_the_learner_alone_is_started_where_it_sees_a_gpu(tmp_path, monkeypatch):
+def test_the_learner_alone_is_started_where_it_sees_a_gpu(tmp_path):
   config = override(load_config("pendulum_sac"), {"actor.workers": "2"})
   run = create_run_directory(config, tmp_path)
-  asked: dict[str, Any] = {}
-
-  def launch(program, local_resources, **arguments):
-    asked.update(local_resources)
-
-  monkeypatch.setattr(lp, "launch", launch)
-  monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-  with launched(build_program(config, run, "localhost:1"), run, on_interrupt=lambda: None):
-    pass
-  assert set(asked) == {"server", "learner", "actor_0", "actor_1", "evaluator"}
-  hidden = {group: process.env.get("CUDA_VISIBLE_DEVICES") for group, process in asked.items()}
-  assert hidden == {group: None if group == "learner" else "-1" for group in asked}
+  program = build_program(role_commands(config, run, "localhost:1"), run)
+  assert set(program.groups) == {"server", "learner", "actor_0", "actor_1", "evaluator"}
+  hidden = {}
+  for role, (node,) in program.groups.items():
+    (command,) = node.to_executables([node], role, None)
+    hidden[role] = command.env_overrides.get("CUDA_VISIBLE_DEVICES")
+  assert hidden == {role: None if role == "learner" else "-1" for role in hidden}
 
 
 class _Prepared(Exception):
@@ -45,15 +42,16 @@ def test_a_role_by_itself_hides_gpus_from_its_tensorflow_unless_it_learns(role, 
     raise _Prepared
 
   monkeypatch.setattr(roles, "prepare_tensorflow", prepare)
-  monkeypatch.setattr(roles, "join", lambda address, stop: (None, SimpleNamespace(config=config)))
+  monkeypatch.setattr(roles, "join", lambda *_, **__: contextlib.nullcontext((None, SimpleNamespace(config=config))))
   arguments: dict[str, Any] = {
     "process": SimpleNamespace(stop=None),
     "config": config,
     "run": create_run_directory(config, tmp_path),
     "run_root": tmp_path,
-    "address": "localhost:1",
+    "endpoint": Endpoint("localhost:1"),
     "port": 1,
     "index": 0,
+    "trust": Trust(),
   }
   function = getattr(roles, role)
   wanted = inspect.signature(function).parameters

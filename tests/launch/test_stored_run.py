@@ -1,6 +1,7 @@
 """What a run directory tells about its run, in whatever state the run left it."""
 
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -12,9 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from configs.changes import flat_config
 from configs.files import FileLock
-from launch.stored_run import StoredRun, current_rows, flat_config, is_run_directory, read_run, solved_at
+from launch.stored_run import StoredRun, current_rows, is_run_directory, read_run, solved_at
 from tests.experiments.comparison.storing import age, make_config, store_run
+from tests.launch.processes import own_pid
 from tests.serving import wait_for
 
 
@@ -46,6 +49,14 @@ def test_a_run_without_a_goal_is_neither_solved_nor_unsolved(tmp_path: pathlib.P
 )
 def test_a_run_that_no_process_serves_has_ended(tmp_path: pathlib.Path, phase: str, shown: str) -> None:
   assert read_run(store_run(tmp_path, make_config(), [1], phase)).phase == shown
+
+
+def test_a_run_whose_server_has_left_was_not_killed(tmp_path: pathlib.Path) -> None:
+  path = store_run(tmp_path, make_config(), [1], "running")
+  status = json.loads((path / "status.json").read_text())
+  (path / "status.json").write_text(json.dumps({**status, "is_leaving": True}))
+  age(path / "status.json")
+  assert read_run(path).phase == "left"
 
 
 @pytest.mark.parametrize("phase", ["running", "stopping"])
@@ -164,7 +175,7 @@ def test_a_real_run_is_seen_while_it_runs_and_after_it_was_killed(tmp_path: path
     shown = read_run(path)
     assert (shown.phase, shown.method, shown.notes) == ("running", "uniform", ())
   finally:
-    run.send_signal(signal.SIGKILL)
+    os.kill(own_pid(run.pid), signal.SIGKILL)
     run.wait()
   age(path / "status.json")
   killed = read_run(path)

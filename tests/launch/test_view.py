@@ -17,6 +17,7 @@ from launch.view import (
   render,
   sparkline,
 )
+from replay_server.contract.activity import Wait
 from replay_server.contract.status import Evaluation, RoleStatus, RunStatus, TableStatus
 
 
@@ -57,8 +58,8 @@ def _status(**changes: Any) -> RunStatus:
   return dataclasses.replace(status, **changes)
 
 
-def _lines(status: RunStatus, width: int = 80) -> list[str]:
-  console = Console(width=width, file=io.StringIO(), record=True, color_system=None)
+def _lines(status: RunStatus, width: int = 80, height: int = 24) -> list[str]:
+  console = Console(width=width, height=height, file=io.StringIO(), record=True, color_system=None)
   console.print(render(status))
   return console.export_text().splitlines()
 
@@ -144,6 +145,13 @@ def test_an_empty_table_shows_no_bar_and_a_full_one_a_whole_one() -> None:
   assert 0 < bars["at_gap"] < bars["default"]
 
 
+def test_restarts_are_shown_where_there_were_any() -> None:
+  status = _status(lives={"actor_0": 2, "learner": 1})
+  assert "1 restart  running" in "\n".join(_lines(status))
+  assert "1 restart |" in plain_line(status)
+  assert "restart" not in plain_line(_status())
+
+
 def test_a_run_without_a_goal_shows_no_streak() -> None:
   assert "in a row" in "".join(_lines(_status()))
   assert "in a row" not in "".join(_lines(_status(solved_evaluations=0)))
@@ -160,7 +168,7 @@ def test_a_dead_role_is_red_and_a_live_one_is_not() -> None:
 
 
 def test_eight_actors_have_a_line_each_and_more_are_counted() -> None:
-  eight = "\n".join(_lines(_status(roles=tuple(_role(f"actor_{i}") for i in range(8)))))
+  eight = "\n".join(_lines(_status(roles=tuple(_role(f"actor_{i}") for i in range(8))), height=40))
   assert all(f"● actor_{i}" in eight for i in range(8))
   nine = "\n".join(_lines(_status(roles=tuple(_role(f"actor_{i}") for i in range(9)))))
   assert "actor_0" not in nine
@@ -178,8 +186,88 @@ def test_among_many_actors_the_dead_and_the_unusual_are_named() -> None:
 
 def test_a_hundred_dead_actors_do_not_fill_the_screen() -> None:
   lines = _lines(_status(roles=tuple(_role(f"actor_{i}", alive=False) for i in range(100))))
-  assert len(lines) < 40
-  assert any("and 84 more" in line for line in lines)
+  assert len(lines) <= 24
+  assert any("and 96 more" in line for line in lines)
+
+
+def _waiting(name: str, whom: str, until: str, seconds: float, role: str = "actor") -> RoleStatus:
+  return dataclasses.replace(_role(name, role, "waiting"), wait=Wait(whom, until, seconds))
+
+
+def test_a_process_that_waits_says_on_whom_since_when_and_until_what() -> None:
+  lines = _lines(_status(roles=(_waiting("evaluator", "learner", "it publishes a policy", 62.0, "evaluator"),)))
+  assert any("● evaluator  waits 1 min 02 s on the learner, until it publishes a policy" in line for line in lines)
+
+
+def test_a_long_wait_takes_a_second_line() -> None:
+  until = "table default has 1,000,000 transitions (420 now)"
+  lines = _lines(_status(roles=(_waiting("learner", "workers", until, 62.0, "learner"),)))
+  text = " ".join(" ".join(lines).replace("│", " ").split())
+  assert f"learner waits 1 min 02 s on the workers, until {until}" in text
+
+
+def test_workers_that_wait_for_the_same_are_counted_together() -> None:
+  workers = [_waiting(f"actor_{i}", "learner", "it catches up", float(i)) for i in range(20)]
+  text = "\n".join(_lines(_status(roles=(*workers, _waiting("actor_20", "world", "its step returns", 61.0)))))
+  assert "21 of 21 workers" in text
+  assert "20 wait up to 19 s on the learner, until it catches up" in text
+  assert "1 waits 1 min 01 s on its world, until its step returns (actor_20)" in " ".join(
+    text.replace("│", " ").split()
+  )
+
+
+def test_a_server_that_leaves_says_on_whom_it_waits() -> None:
+  workers = tuple(_role(f"actor_{i}") for i in range(3))
+  paused = dataclasses.replace(workers[0], paused=True)
+  text = "\n".join(_lines(_status(roles=(paused, *workers[1:]), is_leaving=True)))
+  assert "● server   leaves; waits on actor_1 and actor_2, until they have paused" in text
+  assert "● server   writes a snapshot" in "\n".join(_lines(_status(roles=workers, is_snapshotting=True)))
+
+
+_ON_HOSTS = tuple(
+  dataclasses.replace(
+    _waiting(f"actor_node-with-a-long-name-{i}_104857{i}", "learner", "it catches up in its updates", 12.0),
+    host=f"node-with-a-long-name-{i}",
+    alive=i > 5,
+  )
+  for i in range(18)
+)
+_TABLES = tuple(TableStatus(f"an_event_table_{i}", 9, 1_000_000, 9, 1.0, 2.0) for i in range(15))
+
+
+@pytest.mark.parametrize("tables", [_TABLES[:3], _TABLES[:7], _TABLES], ids=["3 tables", "7 tables", "15 tables"])
+@pytest.mark.parametrize("width", [80, 100, 140])
+@pytest.mark.parametrize(
+  "learner", [{"loss": 0.1}, {f"metric_{i}": 1e-7 * i for i in range(12)}], ids=["one fact", "many facts"]
+)
+def test_a_run_of_21_workers_fits_a_terminal_of_24_lines(
+  tables: tuple[TableStatus, ...], width: int, learner: dict[str, float]
+) -> None:
+  others = (
+    _waiting("learner", "workers", "table default has 1,000,000 transitions (420 now)", 4_000.0, "learner"),
+    _waiting("evaluator", "learner", "it publishes a policy after version 123456", 4_000.0, "evaluator"),
+    *(_waiting(f"actor_{i}", "server", f"it does thing {i}", 1.0) for i in range(3)),
+  )
+  status = _status(
+    roles=(*others, *_ON_HOSTS), tables=tables, learner=learner, lives={"server": 3}, is_snapshotting=True
+  )
+  lines = _lines(status, width)
+  assert len(lines) <= 24
+  assert {len(line) for line in lines} == {width}
+  text = "\n".join(lines)
+  assert "15 of 21 workers" in text
+  assert "12 wait up to 12 s on the learner" in text
+  left_out = [line for line in lines if " more, 0 empty" in line]
+  shown = sum("an_event_table_" in line for line in lines)
+  assert shown >= 2
+  assert shown == len(tables) or f"and {len(tables) - shown} more" in left_out[0]
+
+
+def test_a_higher_terminal_shows_more() -> None:
+  status = _status(roles=_MANY_ACTORS[:8], tables=_TABLES)
+  text = "\n".join(_lines(status, height=60))
+  assert "an_event_table_14" in text
+  assert "actor_6" in text
 
 
 def test_hosts_are_shown_where_there_are_several() -> None:

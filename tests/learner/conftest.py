@@ -13,11 +13,15 @@ import pytest
 from acme import specs
 
 from configs import LearnerConfig, NetworkConfig, RunConfig, TableSpec
+from learner.learner import Learner, make_learner
+from learner.optimizer import Optimizer
 from replay_server.contract.codec import RowCodec
 from replay_server.process.server import ReplayServer
 from tests.serving import config_of, fill, make_spec, serving
 
 SPEC = make_spec((2,))
+TABLES = (TableSpec("default", 0.5, min_size=4), TableSpec("done", 0.5, capacity=50))
+FIELDS = {"batch_size": 4, "updates_per_block": 2, "publish_period_updates": 6, "prefetch": False}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,3 +100,40 @@ def _serve(tmp_path: pathlib.Path) -> Iterator[Callable[[RunConfig], Filled]]:
       return Filled(server, config, server.manifest.codec, spec, stop, directory)
 
     yield serve
+
+
+@pytest.fixture(name="filled")
+def _filled(make_config, serve) -> Filled:
+  """A server with ten rows in its default table and five in another."""
+  filled: Filled = serve(make_config(TABLES, **FIELDS))
+  filled.fill("default", range(10))
+  filled.fill("done", range(5))
+  return filled
+
+
+@pytest.fixture(name="learn")
+def _learn(tmp_path: pathlib.Path) -> Iterator[Callable[..., Learner]]:
+  """Makes learners of a filled server; by default they share one directory."""
+  made: list[Learner] = []
+
+  def learn(filled: Any, directory: str = "checkpoints", seed: int = 0) -> Learner:
+    server = filled.server
+    made.append(make_learner(server.connection, server.manifest, seed, filled.stop, tmp_path / directory))
+    return made[-1]
+
+  yield learn
+  for learner in made:
+    learner.parts.source.close()
+
+
+def checkpointed(learner: Learner) -> dict[str, list[np.ndarray]]:
+  """The networks' weights, and their optimisers' moments and counters."""
+  updates = learner.parts.updates
+  networks = {
+    name: part
+    for name in ("policy", "target", "critics")
+    if (part := getattr(updates.algorithm, name, None)) is not None
+  }
+  optimizers = [module for module in updates.submodules if isinstance(module, Optimizer)]
+  arrays = {name: [variable.numpy() for variable in part.variables] for name, part in networks.items()}
+  return {**arrays, "optimizers": [variable.numpy() for optimizer in optimizers for variable in optimizer.state]}

@@ -154,7 +154,7 @@ class ArraySource:
     self._drawn = 0
     self.fed_back: list[tuple[np.ndarray, Mapping[str, np.ndarray]]] = []
 
-  def next_block(self) -> Block:
+  def next_block(self, while_waiting: Callable[[], None] = lambda: None) -> Block:
     slots = (np.arange(8).reshape(2, 4) + self._drawn) % len(self._rows)
     self._drawn += 8
     zeros = np.zeros((2, 4), np.int64)
@@ -174,6 +174,9 @@ class ArraySource:
   def describe_wait(self) -> str:
     return ""
 
+  def wait(self) -> None:
+    return None
+
   def metrics(self) -> Mapping[str, float]:
     return {"drawn": float(self._drawn)}
 
@@ -182,6 +185,9 @@ class ArraySource:
 
   def restore(self, state: Mapping[str, np.ndarray]) -> None:
     self._drawn = int(state["drawn"])
+
+  def reopen(self) -> None:
+    raise AssertionError("it has no server")
 
   def close(self) -> None:
     pass
@@ -206,7 +212,7 @@ def test_it_learns_from_a_source_without_tables_and_continues_from_its_checkpoin
       publisher=PolicyPublisher(connection),
       checkpoints=LearnerCheckpoints(tmp_path / "checkpoints"),
     )
-    return Learner(manifest, parts, 0, filled.stop)
+    return Learner(filled.server.connection, manifest, parts, 0, filled.stop)
 
   learner = make()
   (before,) = learner.get_variables([])

@@ -1,11 +1,9 @@
 """The learner on a real server: counters, policies, checkpoints, and losses that are no longer finite."""
 
 import dataclasses
-import json
 import pathlib
 import shutil
 import threading
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,58 +16,16 @@ from configs.algorithms import ALGORITHMS
 from learner import checkpoint as checkpoint_module
 from learner.devices import choose_device
 from learner.learner import Learner, make_learner
-from learner.optimizer import Optimizer
 from replay_server.contract.policy import PolicySource, load_snapshot, save_snapshot
-from tests.learner.conftest import SPEC
+from tests.damage import files_in
+from tests.learner.conftest import FIELDS, SPEC, TABLES, checkpointed
 from tests.serving import wait_for
 
 CONTINUOUS_SPEC = SPEC._replace(actions=specs.BoundedArray((2,), np.float32, -1.0, 1.0, "action"))
-TABLES = (TableSpec("default", 0.5, min_size=4), TableSpec("done", 0.5, capacity=50))
-FIELDS = {"batch_size": 4, "updates_per_block": 2, "publish_period_updates": 6, "prefetch": False}
-
-
-@pytest.fixture(name="filled")
-def _filled(make_config, serve) -> Any:
-  filled = serve(make_config(TABLES, **FIELDS))
-  filled.fill("default", range(10))
-  filled.fill("done", range(5))
-  return filled
-
-
-@pytest.fixture(name="learn")
-def _learn(tmp_path: pathlib.Path) -> Iterator[Callable[..., Learner]]:
-  """Makes learners of a filled server; by default they share one directory."""
-  made: list[Learner] = []
-
-  def learn(filled: Any, directory: str = "checkpoints", seed: int = 0) -> Learner:
-    server = filled.server
-    made.append(make_learner(server.connection, server.manifest, seed, filled.stop, tmp_path / directory))
-    return made[-1]
-
-  yield learn
-  for learner in made:
-    learner.parts.source.close()
 
 
 def _published(filled: Any) -> Any:
   return PolicySource(filled.server.connection, "default").fetch()
-
-
-def _files(directory: pathlib.Path) -> dict[str, bytes]:
-  return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
-
-
-def _checkpointed(learner: Learner) -> dict[str, list[np.ndarray]]:
-  """The networks' weights, and their optimisers' moments and counters."""
-  updates = learner.parts.updates
-  networks = {
-    name: part
-    for name in ("policy", "target", "critics")
-    if (part := getattr(updates.algorithm, name, None)) is not None
-  }
-  optimizers = [module for module in updates.submodules if isinstance(module, Optimizer)]
-  arrays = {name: [variable.numpy() for variable in part.variables] for name, part in networks.items()}
-  return {**arrays, "optimizers": [variable.numpy() for optimizer in optimizers for variable in optimizer.state]}
 
 
 def _latest(folder: pathlib.Path) -> str:
@@ -115,8 +71,8 @@ def test_an_update_has_the_importance_weights_and_the_coefficient_of_its_gradien
   source, updates = learner.parts.source, learner.parts.updates
   next_block, update_block = source.next_block, updates.update_block
 
-  def drawing() -> Any:
-    blocks.append(next_block())
+  def drawing(*arguments: Any) -> Any:
+    blocks.append(next_block(*arguments))
     return blocks[-1]
 
   def updating(rows: Any, loss_weights: Any, row_tables: Any, columns: Any, controls: Any) -> Any:
@@ -177,13 +133,13 @@ def test_a_checkpoint_holds_networks_optimiser_and_counters(filled, learn) -> No
   for _ in range(4):
     learner.step()
   learner.close()
-  saved = _checkpointed(learner)
+  saved = checkpointed(learner)
   # The counter of steps, and two moments for each weight and each bias.
   assert len(saved["optimizers"]) == 1 + 2 * 4
   assert [array for array in saved["optimizers"] if array.shape == ()] == [8]
   restored = learn(filled, seed=1)
   assert restored.gradient_steps == 8
-  for name, arrays in _checkpointed(restored).items():
+  for name, arrays in checkpointed(restored).items():
     for ours, theirs in zip(arrays, saved[name], strict=True):
       np.testing.assert_array_equal(ours, theirs, err_msg=name)
   assert any((one != two).any() for one, two in zip(saved["policy"], saved["target"], strict=True))
@@ -203,8 +159,12 @@ def test_priorities_are_learned_published_and_kept_in_the_checkpoint(make_config
   # Every row's error is near its reward at first.
   assert 35 < published[1] < 45
   assert learner.metrics()["refused_priorities"] == 0
-  priority = next(iter(filled.server.connection.client.sample("done", 1)))[0].info.priority
-  assert 30 < priority < 45
+  connection = filled.server.connection
+  drawn = connection.client.sample(connection.wire_name("done"), 20)
+  priorities = [item[0].info.priority for item in drawn]
+  # A row that no block has drawn yet has kept the 1 with which it was filled in.
+  assert {priority for priority in priorities if priority != 1}
+  assert all(30 < priority < 45 for priority in priorities if priority != 1)
   learner.close()
   assert learn(filled).parts.source.new_item_priorities == published
 
@@ -255,13 +215,13 @@ def test_another_runs_checkpoint_is_refused_and_left_as_it_was(
   filled, learn, make_config, serve, tmp_path: pathlib.Path
 ) -> None:
   learn(filled).run(2)
-  before = _files(tmp_path / "checkpoints")
+  before = files_in(tmp_path / "checkpoints")
   other = serve(make_config(TABLES, **FIELDS), run_id="other")
   with pytest.raises(
     UserError, match=r"belongs to run run, and the server holds run other: use .*; nothing was changed\."
   ):
     learn(other)
-  assert _files(tmp_path / "checkpoints") == before
+  assert files_in(tmp_path / "checkpoints") == before
   assert _published(other) is None
 
 
@@ -273,39 +233,23 @@ def test_two_learners_do_not_write_to_one_directory(filled, learn) -> None:
   assert learn(filled).policy_version == 2
 
 
-def test_a_checkpoint_that_names_no_run_is_refused(filled, learn, tmp_path: pathlib.Path) -> None:
-  learn(filled).run(2)
-  counters = tmp_path / "checkpoints" / "learner" / _latest(tmp_path) / "counters.json"
-  assert json.loads(counters.read_text()) == {"run_id": "run", "gradient_steps": 4, "policy_version": 1}
-  counters.write_text("")
-  with pytest.raises(
-    UserError, match=r"checkpoint_1 cannot be read .*: move that folder away .*; nothing was changed\."
-  ):
-    learn(filled)
-  counters.unlink()
-  with pytest.raises(
-    UserError, match=r"checkpoint_1 cannot be read .*: move that folder away .*; nothing was changed\."
-  ):
-    learn(filled)
-
-
 def test_a_checkpoint_of_other_networks_is_refused(filled, learn, tmp_path: pathlib.Path) -> None:
   learn(filled).run(2)
-  before = _files(tmp_path / "checkpoints")
+  before = files_in(tmp_path / "checkpoints")
   config = dataclasses.replace(filled.config, network=NetworkConfig((16,)))
   manifest = dataclasses.replace(filled.server.manifest, config=config)
   with pytest.raises(UserError, match=r"are not those of the config: resume with the algorithm and the network"):
     make_learner(filled.server.connection, manifest, 0, filled.stop, tmp_path / "checkpoints")
-  assert _files(tmp_path / "checkpoints") == before
+  assert files_in(tmp_path / "checkpoints") == before
 
 
 def test_a_checkpoint_of_other_tables_is_refused(filled, learn, make_config, serve, tmp_path: pathlib.Path) -> None:
   learn(filled).run(2)
-  before = _files(tmp_path / "checkpoints")
+  before = files_in(tmp_path / "checkpoints")
   more = serve(make_config((*TABLES[:1], *(TableSpec(name, 0.25, capacity=50) for name in ("done", "gap"))), **FIELDS))
   with pytest.raises(UserError, match=r"checkpoint is of 2 tables, and the config has 3: resume with the tables"):
     learn(more)
-  assert _files(tmp_path / "checkpoints") == before
+  assert files_in(tmp_path / "checkpoints") == before
 
 
 @pytest.mark.parametrize("moment", ["networks", "source", "policy", "counters", "rename"])
@@ -315,7 +259,7 @@ def test_a_learner_that_is_killed_while_it_writes_leaves_the_previous_checkpoint
   learner = learn(filled)
   learner.step()
   learner.save()
-  good, name = _checkpointed(learner), _latest(tmp_path)
+  good, name = checkpointed(learner), _latest(tmp_path)
   learner.step()
   with monkeypatch.context() as patch:
     patch.setattr(*_KILLS[moment])
@@ -325,7 +269,7 @@ def test_a_learner_that_is_killed_while_it_writes_leaves_the_previous_checkpoint
   learner.parts.checkpoints.close()
   restored = learn(filled, seed=1)
   assert restored.gradient_steps == 2
-  for part, arrays in _checkpointed(restored).items():
+  for part, arrays in checkpointed(restored).items():
     for ours, theirs in zip(arrays, good[part], strict=True):
       np.testing.assert_array_equal(ours, theirs, err_msg=part)
   restored.save()
@@ -373,7 +317,7 @@ def test_a_loss_that_is_not_finite_names_the_tables_and_leaves_the_last_checkpoi
   for _ in range(3):
     learner.step()
   learner.save()
-  good, before = _checkpointed(learner), _files(tmp_path / "checkpoints")
+  good, before = checkpointed(learner), files_in(tmp_path / "checkpoints")
   version = _published(filled).version
   # These rewards are finite, but their squares are not. They are in 20 of 25 rows, so a block soon has one.
   filled.fill("done", range(20), reward=3e38)
@@ -383,11 +327,11 @@ def test_a_loss_that_is_not_finite_names_the_tables_and_leaves_the_last_checkpoi
   assert not np.isfinite(learner.get_variables([])[0]).all()
   # As launch/inline.py does, whatever ends its run.
   learner.close()
-  assert _files(tmp_path / "checkpoints") == before
+  assert files_in(tmp_path / "checkpoints") == before
   assert _published(filled).version == version
   assert np.isfinite(_published(filled).weights).all()
   restored = learn(filled)
-  for name, arrays in _checkpointed(restored).items():
+  for name, arrays in checkpointed(restored).items():
     for ours, theirs in zip(arrays, good[name], strict=True):
       np.testing.assert_array_equal(ours, theirs, err_msg=name)
 
@@ -402,14 +346,14 @@ def test_a_critics_loss_that_is_not_finite_does_so_too(
   learner = learn(filled)
   learner.step()
   learner.save()
-  good = _checkpointed(learner)
-  before = _files(tmp_path / "checkpoints")
+  good = checkpointed(learner)
+  before = files_in(tmp_path / "checkpoints")
   filled.fill("done", range(20), action=np.array([0.5, -0.5], np.float32), reward=3e38)
   sentence = r"The loss is not finite after \d+ gradient steps \(rows of the block: 4 of default, 4 of done\)"
   with pytest.raises(UserError, match=sentence):
     learner.run()
-  assert _files(tmp_path / "checkpoints") == before
-  for name, arrays in _checkpointed(learn(filled)).items():
+  assert files_in(tmp_path / "checkpoints") == before
+  for name, arrays in checkpointed(learn(filled)).items():
     for ours, theirs in zip(arrays, good[name], strict=True):
       np.testing.assert_array_equal(ours, theirs, err_msg=name)
 
@@ -418,13 +362,13 @@ def test_critics_that_are_not_finite_are_not_saved(make_config, serve, learn, tm
   filled = serve(make_config(TABLES, algorithm=ALGORITHMS["sac"](), **FIELDS), spec=CONTINUOUS_SPEC)
   learner = learn(filled)
   learner.save()
-  before = _files(tmp_path / "checkpoints")
+  before = files_in(tmp_path / "checkpoints")
   # The policy is still finite: it has not learned from these critics yet.
   variable = learner.parts.updates.algorithm.critics.variables[0]
   variable.assign(variable * np.inf)
   with pytest.raises(UserError, match="The networks are not finite after 0 gradient steps"):
     learner.save()
-  assert _files(tmp_path / "checkpoints") == before
+  assert files_in(tmp_path / "checkpoints") == before
 
 
 @pytest.mark.parametrize("act", ["publish", "save", "close"])
@@ -432,12 +376,12 @@ def test_weights_that_are_not_finite_are_neither_published_nor_saved(filled, lea
   learner = learn(filled)
   learner.step()
   learner.save()
-  before = _files(tmp_path / "checkpoints")
+  before = files_in(tmp_path / "checkpoints")
   _break(learner)
   with pytest.raises(UserError, match="The weights are not finite after 2 gradient steps"):
     getattr(learner, act)()
   learner.close()
-  assert _files(tmp_path / "checkpoints") == before
+  assert files_in(tmp_path / "checkpoints") == before
   snapshot = _published(filled)
   assert snapshot.version == 1
   assert np.isfinite(snapshot.weights).all()

@@ -1,5 +1,6 @@
 """Policy networks, the squashed Gaussian, and their forward passes in numpy."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -7,9 +8,10 @@ import pytest
 import tensorflow as tf
 from acme import specs
 
-from configs import LearnerConfig, NetworkConfig, RunConfig, SacConfig, Td3Config, UserError
+from configs import DdqnConfig, LearnerConfig, NetworkConfig, RunConfig, SacConfig, Td3Config, UserError
 from configs.algorithms import ALGORITHMS
 from networks import (
+  count_weights,
   flatten_weights,
   make_acting_policy,
   make_critics,
@@ -37,6 +39,16 @@ def shifted(module):
   for variable in module.variables:
     variable.assign_add(tf.random.stateless_normal(variable.shape, (1, 2)))
   return module
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("algorithm", ["sac", "td3", "ddqn", "dueling"])
+def test_weights_are_counted_without_the_network(algorithm: str, normalize: bool):
+  run = make_run(algorithm if algorithm != "dueling" else "ddqn", (5, 4, 6), normalize_observations=normalize)
+  if algorithm == "dueling":
+    run = dataclasses.replace(run, learner=LearnerConfig(algorithm=DdqnConfig(dueling=True)))
+  spec = make_spec(ACTIONS if algorithm in ("sac", "td3") else specs.DiscreteArray(3))
+  assert count_weights(run, spec) == len(flatten_weights(make_policy(run, spec, 0)))
 
 
 @pytest.mark.parametrize(("mean", "log_std"), [(0.0, 0.0), (0.7, -1.5), (-1.2, 0.5), (3.0, -3.0)])

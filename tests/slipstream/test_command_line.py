@@ -12,12 +12,16 @@ import threading
 import pytest
 
 from configs import load_config, to_json
+from configs.sealed_folder import Seal, write_sealed
 from launch.roles import environment_spec
 from launch.run_directory import create_run_directory
+from replay_server.contract.layout import LAYOUT_VERSION
 from replay_server.process.server import ReplayServer
 from slipstream.commands import COMMANDS
+from slipstream.commands.act import index_from
 from slipstream.commands.command import split_overrides
 from slipstream.main import run
+from tests.damage import files_in
 from tests.serving import checkpoint_version_2, wait_for
 
 
@@ -75,23 +79,26 @@ def test_a_run_of_layout_version_2_is_refused_and_left_alone(capsys, checkpointe
   config = load_config("three_rooms")
   checkpoint = checkpointed_run.replay_checkpoint
   with ReplayServer(config, environment_spec(config), checkpointed_run.run_id, checkpoint, inline=True) as server:
-    checkpoint_version_2(server.connection, config, checkpointed_run.run_id)
-  files = {path: path.read_bytes() for path in checkpoint.rglob("*") if path.is_file()}
+    checkpoint_version_2(server)
+  files = files_in(checkpoint)
   assert run(["train", f"--resume={checkpointed_run.path}", "--inline", "--quiet"]) == 2
-  assert "has layout version 2, and this release of slipstream writes 4: resume the run with" in capsys.readouterr().err
-  assert {path: path.read_bytes() for path in checkpoint.rglob("*") if path.is_file()} == files
+  said = capsys.readouterr().err
+  assert f"has layout version 2, and this release of slipstream writes {LAYOUT_VERSION}: resume the run with" in said
+  assert files_in(checkpoint) == files
   assert sorted(path.name for path in checkpointed_run.checkpoints.iterdir()) == ["replay", "replay.lock"]
 
 
 def test_another_runs_learner_is_refused_and_left_alone(capsys, checkpointed_run):
   learner = checkpointed_run.checkpoints / "learner" / "checkpoint_7"
-  learner.mkdir(parents=True)
-  counters = {"run_id": "somebody_elses", "gradient_steps": 8, "policy_version": 1}
-  (learner / "counters.json").write_text(json.dumps(counters))
-  before = {path.name: path.read_bytes() for path in learner.iterdir()}
+
+  def fill(folder):
+    (folder / "counters.json").write_text("{}")
+
+  write_sealed(learner, Seal("somebody_elses", 7, "", LAYOUT_VERSION), fill, lambda folder: None)
+  before = files_in(learner)
   assert run(["train", f"--resume={checkpointed_run.path}", "--inline", "--quiet"]) == 2
   assert "belongs to run somebody_elses" in capsys.readouterr().err
-  assert {path.name: path.read_bytes() for path in learner.iterdir()} == before
+  assert files_in(learner) == before
 
 
 def test_ctrl_c_while_attach_waits_for_a_server_is_one_word(capsys):
@@ -173,3 +180,18 @@ def test_overrides_are_taken_out_of_the_arguments_in_both_spellings():
   rest, overrides = split_overrides(["--a", "--config.x.y=1", "--config", "c", "--config.z", "2"])
   assert rest == ["--a", "--config", "c"]
   assert overrides == {"x.y": "1", "z": "2"}
+
+
+@pytest.mark.parametrize(
+  ("environment", "index"),
+  [
+    ({}, 0),
+    ({"HOSTNAME": "actor-5-x2x1z"}, 0),
+    ({"JOB_COMPLETION_INDEX": "5"}, 5),
+    ({"SLURM_ARRAY_TASK_ID": "6", "SLURM_PROCID": "0"}, 6),
+    ({"SLURM_PROCID": "7"}, 7),
+    ({"SLURM_PROCID": "7", "JOB_COMPLETION_INDEX": "05"}, 5),
+  ],
+)
+def test_a_worker_takes_its_index_from_its_orchestrator(environment, index):
+  assert index_from(environment) == index

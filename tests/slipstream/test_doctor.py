@@ -3,7 +3,8 @@
 import json
 
 from launch import gpu
-from launch.doctor import examine_address
+from launch.doctor import examine_server
+from launch.endpoint import Endpoint
 from slipstream.main import run
 from tests.actors.running import SPEC, make_run
 from tests.serving import serving
@@ -11,7 +12,7 @@ from tests.serving import serving
 
 def test_for_programs_all_findings_are_json(tmp_path, capsys):
   with serving(make_run(), tmp_path, SPEC) as server:
-    findings = examine_address(server.address)
+    findings = examine_server(Endpoint(server.address))
     assert run(["doctor", f"--server={server.address}", "--json"]) in (0, 2)
   printed = json.loads(capsys.readouterr().out)
   assert [finding["name"] for finding in printed[f"Server {server.address}"]] == [finding.name for finding in findings]

@@ -2,26 +2,36 @@
 
 The table is in `tests/slipstream/mistakes/`, a module for each kind of mistake. In it, words in capitals stand for what differs
 from one run of the tests to the next: TMP for the working folder, FINISHED for the id of a run there, the names of servers
-(`places.py`) for their ports. To add a mistake, write its command line and its sentence, and what it needs in `places.py`.
+(`places.py`) for their ports. To add a mistake, write its command line and its sentence, and what it needs in `places.py`. As in
+a shell, NAME=value before the command sets an environment variable.
 """
 
 import itertools
 import os
 import pathlib
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 
 import pytest
 
-from launch import roles
-from slipstream.commands import COMMANDS, status
+from slipstream.commands import COMMANDS, flags, status
 from slipstream.main import run
-from tests.slipstream.mistakes import comparisons, configs, overview, runs, servers, studies, worlds
+from tests.slipstream.mistakes import comparisons, configs, overview, runs, servers, studies, tls, worlds
 from tests.slipstream.mistakes.places import Places, made_places
 
-ROWS = (*overview.ROWS, *configs.ROWS, *worlds.ROWS, *runs.ROWS, *servers.ROWS, *studies.ROWS, *comparisons.ROWS)
+ROWS = (
+  *overview.ROWS,
+  *configs.ROWS,
+  *worlds.ROWS,
+  *runs.ROWS,
+  *servers.ROWS,
+  *studies.ROWS,
+  *comparisons.ROWS,
+  *tls.ROWS,
+)
 # What a real process says; of each kind one.
 _IN_A_PROCESS = (
   "train --confg=three_rooms",
@@ -43,8 +53,15 @@ def _places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Places]:
 @pytest.fixture(autouse=True)
 def _waits_are_short_and_commands_run_there(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
   monkeypatch.chdir(places.folder)
-  for module, name in ((roles, "CONNECT_TIMEOUT_SECONDS"), (status, "CONNECT_SECONDS")):
+  for module, name in ((flags, "SERVER_TIMEOUT_SECONDS"), (status, "CONNECT_SECONDS")):
     monkeypatch.setattr(module, name, 0.2)
+
+
+def _split(command: str) -> tuple[dict[str, str], list[str]]:
+  """The environment variables before a command, and its words."""
+  words = shlex.split(command)
+  set_before = list(itertools.takewhile(lambda word: "=" in word, words))
+  return dict(word.split("=", 1) for word in set_before), words[len(set_before) :]
 
 
 def _state(places: Places) -> tuple[list[pathlib.Path], list[bytes]]:
@@ -60,10 +77,15 @@ def _state(places: Places) -> tuple[list[pathlib.Path], list[bytes]]:
 
 @pytest.mark.parametrize(("command", "sentence"), ROWS, ids=[command for command, _ in ROWS])
 def test_a_mistake_ends_with_2_and_one_sentence(
-  places: Places, capsys: pytest.CaptureFixture[str], command: str, sentence: str
+  places: Places, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str, sentence: str
 ) -> None:
+  if "tls/" in command and shutil.which("openssl") is None:
+    pytest.skip("there is no command openssl")
   before = _state(places)
-  assert run(shlex.split(places.fill_in(command))) == 2
+  variables, words = _split(places.fill_in(command))
+  for name, value in variables.items():
+    monkeypatch.setenv(name, value)
+  assert run(words) == 2
   said = capsys.readouterr()
   assert places.take_out(said.err) == f"{sentence}\n"
   assert "Traceback" not in said.out
@@ -98,6 +120,6 @@ def test_a_process_ends_and_says_the_same(places: Places, command: str) -> None:
 def test_the_table_is_complete_and_every_sentence_says_what_to_do() -> None:
   assert len(ROWS) >= 120
   assert len({command for command, _ in ROWS}) == len(ROWS)
-  named = {command.split()[0] for command, _ in itertools.chain(ROWS, servers.FINDINGS)}
+  named = {_split(command)[1][0] for command, _ in itertools.chain(ROWS, servers.FINDINGS)}
   assert set(COMMANDS) <= named
   assert [sentence for _, sentence in ROWS if sentence[-1] not in ".?)" or "\n" in sentence] == []

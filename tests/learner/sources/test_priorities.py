@@ -201,7 +201,7 @@ def test_a_block_that_is_not_drawn_ahead_sees_every_earlier_priority(make_config
   try:
     block = source.next_block()
     raised = int(block.handles[0, 0])
-    filled.server.connection.client.mutate_priorities("default", {raised: 1e6})
+    filled.server.connection.update_priorities("default", {raised: 1e6})
     again = source.next_block()
     assert source.drawn_ahead() == {"default": 0}
   finally:

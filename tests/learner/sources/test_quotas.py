@@ -167,3 +167,16 @@ def test_at_least_one_by_hand_and_for_ready_tables_only() -> None:
   assert schedule.shares.tolist() == pytest.approx([0.9, 0, 0.1])
   as_many_as_rows = QuotaSchedule(np.array([0.8, 0.1, 0.1]), 3, at_least_one=True)
   assert as_many_as_rows.next_block(2).tolist() == [[1, 1, 1]] * 2
+
+
+def test_a_restored_schedule_goes_on_with_what_the_tables_are_owed() -> None:
+  schedule, ready = _schedule([3, 2, 2], 7), np.array([True, False, True])
+  schedule.set_ready(ready)
+  schedule.next_block(3)
+  restored = _schedule([3, 2, 2], 7)
+  restored.restore(schedule.state())
+  fresh = _schedule([3, 2, 2], 7)
+  fresh.set_ready(ready)
+  expected = schedule.next_block(9)
+  np.testing.assert_array_equal(restored.next_block(9), expected)
+  assert (fresh.next_block(9) != expected).any()

@@ -59,8 +59,9 @@ def _wait_for_wait(sampler: ServerSource) -> str:
   return sampler.describe_wait()
 
 
-def _sampler_threads() -> list[threading.Thread]:
-  return [thread for thread in threading.enumerate() if thread.name == "sampler"]
+def _sampler_threads() -> set[threading.Thread]:
+  """Those of other tests too: one whose server was lost is abandoned, and may still wait for it."""
+  return {thread for thread in threading.enumerate() if thread.name == "sampler"}
 
 
 def _check_origin(filled: Any, block: Block) -> None:
@@ -109,8 +110,8 @@ def test_keys_and_probabilities_belong_to_their_rows(make_config, serve, sample,
   assert sorted(row_of_key.values()) == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 2)]
   # They are the server's keys: it changes the priorities of exactly these items.
   connection = filled.server.connection
-  connection.client.mutate_priorities("default", {key: 0.0 for key, (table, step) in row_of_key.items() if table == 0})
-  items = list(connection.client.sample("default", 20, emit_timesteps=False))
+  connection.update_priorities("default", {key: 0.0 for key, (table, step) in row_of_key.items() if table == 0})
+  items = list(connection.client.sample(connection.wire_name("default"), 20, emit_timesteps=False))
   assert {float(np.max(item.info.priority)) for item in items} == {0.0}
 
 
@@ -152,7 +153,7 @@ def test_a_table_that_is_empty_again_takes_no_part_until_it_holds_its_minimum(ma
   sampler, batches = sample(filled), mode["updates_per_block"]
   assert sampler.next_block().quotas.tolist() == [[4, 4]] * batches
   # As if the server had been restored from a checkpoint that is older than the first event.
-  filled.server.connection.client.reset("goal")
+  filled.server.connection.clear("goal")
   for _ in range(10):  # Rows drawn earlier are used up first.
     block = sampler.next_block()
     _check_origin(filled, block)
@@ -280,13 +281,14 @@ def test_closing_leaves_no_thread_behind_whether_it_draws_waits_or_was_never_use
       **mode,
     )
   )
+  before = _sampler_threads()
   sample(filled).close()
-  assert _sampler_threads() == []
+  assert _sampler_threads() <= before
   below_minimum = sample(filled)
   first = _in_background(below_minimum.next_block)
   _wait_for_wait(below_minimum)
   below_minimum.close()
-  assert _sampler_threads() == []
+  assert _sampler_threads() <= before
   with pytest.raises(Stopped):
     first.result(5)
   filled.fill("default", range(5))
@@ -294,12 +296,12 @@ def test_closing_leaves_no_thread_behind_whether_it_draws_waits_or_was_never_use
   idle = sample(filled)
   idle.next_block()
   idle.close()
-  assert _sampler_threads() == []
+  assert _sampler_threads() <= before
   held_back = sample(filled)
   waiting = _in_background(lambda: [held_back.next_block() for _ in range(30)][-1])
   _wait_for_wait(held_back)
   held_back.close()
-  assert _sampler_threads() == []
+  assert _sampler_threads() <= before
   with pytest.raises(Stopped):
     waiting.result(5)
 

@@ -149,6 +149,19 @@ def test_a_block_without_an_unusable_row_is_returned_as_it_is() -> None:
   assert usable.metrics() == {}
 
 
+def test_a_restored_part_goes_on_with_its_random_numbers() -> None:
+  block = _block(np.array([[16, 0]]), np.arange(16)[None] < 8)
+  whole, restored, fresh = _usable_rows(), _usable_rows(), _usable_rows()
+  whole.replace(block)
+  restored.restore(whole.state())
+  expected, found, other = whole.replace(block), restored.replace(block), fresh.replace(block)
+  assert expected is not None
+  assert found is not None
+  assert other is not None
+  np.testing.assert_array_equal(found.handles, expected.handles)
+  assert (other.handles != expected.handles).any()
+
+
 def test_a_run_ends_when_more_than_a_hundredth_of_what_it_draws_is_unusable() -> None:
   usable = _usable_rows()
   quotas = np.full((1, 2), 500)
@@ -234,6 +247,7 @@ def test_an_unusable_row_of_a_prioritised_table_is_not_drawn_again(learn) -> Non
   for _ in range(20):
     learner.step()
   assert learner.metrics()["unusable_rows"] == found
-  items = filled.server.connection.client.sample("default", 200, emit_timesteps=False)
+  connection = filled.server.connection
+  items = connection.client.sample(connection.wire_name("default"), 200, emit_timesteps=False)
   rows = np.stack([np.ravel(item.data[0]) for item in items])
   assert not RowCheck(filled.codec, SPEC).unusable(rows).any()

@@ -4,14 +4,16 @@ import pathlib
 import threading
 import time
 
+import numpy as np
 import portpicker
 import pytest
 
+from actors.row_writer import RowWriter
 from configs import ServerLost, Stopped, UserError
 from replay_server.contract import layout
-from replay_server.contract.connection import Connection, ItemWriter
+from replay_server.contract.connection import Connection, ItemWriter, OtherRun
 from replay_server.contract.messages import decode_text, encode_text
-from tests.serving import make_config, server_process, serving
+from tests.serving import CODEC, free_port, inserted_into, make_config, server_process, serving, size_of, wait_for
 
 
 @pytest.mark.parametrize("address", ["", "localhost", "localhost:", ":80", "host:port", "host:0", "host:65536", "h:-1"])
@@ -105,7 +107,7 @@ def test_a_call_that_hangs_on_a_killed_server_is_abandoned_and_does_not_delay_th
   connection, _ = killed
   began = time.monotonic()
   with pytest.raises(ServerLost, match=r"within 0\.5 s \(looking\)"):
-    connection.call(lambda: list(connection.client.sample(layout.STATUS)), "looking", 0.5)
+    connection.call(lambda: list(connection.client.sample(connection.wire_name(layout.STATUS))), "looking", 0.5)
   assert connection.call(lambda: 7, "computing", 5) == 7
   assert time.monotonic() - began < 5
 
@@ -115,3 +117,33 @@ def test_a_write_to_a_killed_server_is_abandoned(killed: tuple[Connection, ItemW
   with pytest.raises(ServerLost, match="did not confirm an item for table 'status'"):
     killed[1].write(layout.STATUS, [encode_text("dead")], 0.5)
   assert time.monotonic() - began < 5
+
+
+def test_another_run_at_the_address_refuses_everything_of_this_one(tmp_path: pathlib.Path) -> None:
+  port = free_port()
+  row, stop = np.zeros(CODEC.width, np.float32), threading.Event()
+  with serving(make_config(), tmp_path / "first", run_id="first", port=port, inline=True) as first:
+    connection = Connection(first.address)
+    connection.info()
+    writer = RowWriter(connection, 1, stop)
+    writer.create_item("default", writer.append(row))
+    writer.flush()
+    messages = connection.writer()
+    messages.write(layout.STATUS, [encode_text("{}")])
+  with serving(make_config(), tmp_path / "second", run_id="second", port=port, inline=True) as second:
+    wait_for(lambda: size_of(second.connection, layout.RUN) == 1)
+    with pytest.raises(OtherRun, match="has run second, and not first"):
+      connection.info()
+    writer.create_item("default", writer.append(row))
+    with pytest.raises(OtherRun, match="has another run, and not first"):
+      writer.flush()
+    with pytest.raises(OtherRun):
+      messages.write(layout.STATUS, [encode_text("{}")])
+    with pytest.raises(OtherRun):
+      connection.update_priorities("default", {1: 5.0})
+    with pytest.raises(OtherRun):
+      connection.call(lambda: connection.open_sampler("default", samples=1, in_flight=1).next(), "drawing")
+    inserted = {table: inserted_into(second.connection, table) for table in second.connection.info()}
+    writer.close()
+    connection.close()
+  assert inserted == dict.fromkeys(inserted, 0) | {layout.RUN: 1}

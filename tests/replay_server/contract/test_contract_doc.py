@@ -9,7 +9,7 @@ import pytest
 from configs.run import RESERVED_TABLES
 from replay_server.contract.layout import LAYOUT_VERSION, PACE, POLICY_COLUMNS, make_row_codec
 from replay_server.contract.manifest import Manifest
-from replay_server.contract.messages import EpisodeSummary, EvaluationSummary, Heartbeat
+from replay_server.contract.messages import EpisodeSummary, EvaluationSummary, Heartbeat, Request
 from replay_server.process.tables import make_tables
 from tests.serving import CODEC, make_config, make_spec
 
@@ -38,7 +38,7 @@ def test_every_field_of_a_row_is_listed_with_its_dtype_and_shape() -> None:
 def test_every_table_is_listed_with_its_size() -> None:
   listed = _rows("Tables")
   config = make_config({"goal": 10}, [("goal", 5)])
-  info = {table.info.name: table.info for table in make_tables(config, CODEC, inline=True)}
+  info = {table.info.name.removeprefix("run/"): table.info for table in make_tables("run", config, CODEC, inline=True)}
   assert {name.removesuffix("` (any name)") for name in listed} == set(info) - {"goal"} | {"event tables"}
   own = {name: cells for name, cells in listed.items() if name in info}
   assert set(own) == {*RESERVED_TABLES}
@@ -52,7 +52,7 @@ def test_the_policys_columns_are_listed_in_their_order() -> None:
   assert list(_rows("Policy columns")) == sorted(POLICY_COLUMNS)
 
 
-@pytest.mark.parametrize("message", [Heartbeat, EpisodeSummary, EvaluationSummary])
+@pytest.mark.parametrize("message", [Heartbeat, Request, EpisodeSummary, EvaluationSummary])
 def test_every_message_is_listed_with_its_fields(message: type) -> None:
   listed = _rows("Messages")
   names = re.findall(r"`(\w+)`", listed[message.__name__][1])

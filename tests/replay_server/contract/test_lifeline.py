@@ -34,7 +34,6 @@ CONFIG = make_config(environment_steps=5)
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
   monkeypatch.setattr(lifeline_module, "PERIOD_SECONDS", 0.05)
-  monkeypatch.setattr(lifeline_module, "LOST_AFTER_SECONDS", 0.3)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +42,8 @@ class _Thinker:
 
   measured: Mapping[str, float] = dataclasses.field(default_factory=dict)
   name: str = "learner"
+  paused = False
+  wait = None
   kind: Kind = "learner"
   state: str = "thinking"
 
@@ -116,7 +117,7 @@ def test_a_lost_server_is_reported_once_in_a_sentence_and_close_does_not_raise(t
   lost: list[str] = []
   with server_process(tmp_path) as (address, kill):
     connection = Connection(address)
-    lifeline = Lifeline(connection, _Thinker(), stop, lost.append)
+    lifeline = Lifeline(connection, _Thinker(), stop, lost.append, lost_after=0.3)
     lifeline.start()
     wait_for(lambda: size_of(connection, HEARTBEATS) >= 2)
     assert not lost

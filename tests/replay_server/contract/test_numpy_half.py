@@ -6,7 +6,7 @@ import sys
 import pytest
 
 # The same modules as in the import-linter contract "numpy-half" in pyproject.toml.
-_NUMPY_HALF = ("codec", "layout", "manifest", "messages", "spec", "status")
+_NUMPY_HALF = ("activity", "codec", "layout", "manifest", "messages", "progress", "spec", "status")
 
 
 @pytest.mark.parametrize("module", _NUMPY_HALF)

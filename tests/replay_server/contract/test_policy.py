@@ -1,16 +1,30 @@
 """Policies through their table and through files."""
 
+import contextlib
+import dataclasses
 import pathlib
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 
-from configs import UserError
+from configs import ServerLost, Stopped, UserError
 from replay_server.contract import layout
+from replay_server.contract import policy as policy_module
 from replay_server.contract.connection import Connection
-from replay_server.contract.policy import PolicyPublisher, PolicySnapshot, PolicySource, load_snapshot, save_snapshot
-from tests.serving import SPEC, adding, make_config, run_episode, sampled_from, serving, size_of
+from replay_server.contract.policy import (
+  PolicyLate,
+  PolicyPublisher,
+  PolicySnapshot,
+  PolicySource,
+  load_snapshot,
+  save_snapshot,
+)
+from replay_server.contract.status import RunStatus
+from tests.serving import CODEC, SPEC, adding, make_config, run_episode, sampled_from, server_process, serving, size_of
+from tests.slow_link import SlowLink, slow_link
 
 CONFIG = make_config()
 
@@ -55,6 +69,20 @@ def test_weights_are_sent_again_only_when_there_are_new_ones(tmp_path: pathlib.P
     assert sampled_from(server.connection, layout.POLICY) == 2
 
 
+def test_a_writer_beside_the_policys_own_connection_gets_its_confirmations_at_once(tmp_path: pathlib.Path) -> None:
+  # With gRPC's default polling of this version each of them comes seconds late.
+  with server_process(tmp_path) as server, contextlib.closing(Connection(server.address)) as connection:
+    connection.info()  # Its own TCP connection is the older one, as in a learner.
+    publisher = PolicyPublisher(connection)
+    publisher.publish(_snapshot(1))
+    writer = connection.open_writer(max_references=1)
+    for _ in range(20):
+      writer.create_item("default", writer.append([np.zeros(CODEC.width, np.float32)]))
+      writer.flush(0, timeout_ms=2_000)
+    publisher.publish(_snapshot(2))
+    writer.close()
+
+
 def test_a_fetch_updates_the_environment_steps_of_the_run(tmp_path: pathlib.Path) -> None:
   with serving(CONFIG, tmp_path, inline=True) as server:
     source = PolicySource(server.connection, "default")
@@ -73,6 +101,97 @@ def test_acme_gets_one_vector_of_variables(tmp_path: pathlib.Path) -> None:
     PolicyPublisher(server.connection).publish(_snapshot(5))
     (weights,) = source.get_variables(["policy"])
   np.testing.assert_array_equal(weights, _snapshot(5).weights)
+
+
+@pytest.fixture(scope="module")
+def other_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+  """The address of a server in another process; one in this process would be read without the network."""
+  with server_process(tmp_path_factory.mktemp("server")) as server:
+    Connection(server.address).wait_until_up(60)
+    yield server.address
+
+
+@pytest.fixture
+def slow(other_process: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowLink]:
+  """A link to a server, at first a fast one; a policy of 1 MB may take 5 s to arrive, and a small one 1 s."""
+  monkeypatch.setattr(policy_module, "LEAST_BYTES_PER_SECOND", 200_000)
+  monkeypatch.setattr(policy_module, "LEAST_SECONDS", 1.0)
+  with slow_link(other_process, 1e9) as link:
+    yield link
+
+
+_BIG = 250_000
+
+
+def test_a_large_policy_arrives_over_a_slow_link_and_the_server_answers_meanwhile(slow: SlowLink) -> None:
+  connection = Connection(slow.address)
+  publisher, source = PolicyPublisher(connection), PolicySource(connection, "default", _BIG)
+  slow.bytes_per_second = 400_000
+  asking, answers = threading.Event(), []
+
+  def ask() -> None:
+    while not asking.wait(0.1):
+      began = time.monotonic()
+      connection.info()
+      answers.append(time.monotonic() - began)
+
+  thread = threading.Thread(target=ask)
+  thread.start()
+  began = time.monotonic()
+  publisher.publish(_snapshot(1, _BIG))
+  assert _same(source.fetch(), _snapshot(1, _BIG))
+  took = time.monotonic() - began
+  asking.set()
+  thread.join()
+  assert took > 2 * 2  # Far longer than the second that a small policy has.
+  assert len(answers) > 10
+  assert max(answers) < 1.5
+
+
+def test_a_policy_that_does_not_arrive_in_the_time_of_its_size_is_one_sentence(slow: SlowLink) -> None:
+  publisher, source = PolicyPublisher(Connection(slow.address)), PolicySource(Connection(slow.address), "default", _BIG)
+  publisher.publish(_snapshot(1, _BIG))
+  slow.bytes_per_second = 40_000
+  sentence = "The policy of 1 MB did not arrive within 5 s, so the link to the server carries less than 200 kB/s"
+  began = time.monotonic()
+  with pytest.raises(PolicyLate, match=sentence):
+    source.fetch()
+  assert 4.5 < time.monotonic() - began < 8
+  with pytest.raises(PolicyLate, match=sentence):
+    publisher.publish(_snapshot(2, _BIG))
+
+
+def test_a_stop_ends_the_wait_for_a_policy(slow: SlowLink) -> None:
+  connection, stop = Connection(slow.address), threading.Event()
+  publisher, source = PolicyPublisher(connection, stop), PolicySource(connection, "default", _BIG, stop)
+  publisher.publish(_snapshot(1, _BIG))
+  slow.bytes_per_second = 20_000
+  for wait in (source.fetch, lambda: publisher.publish(_snapshot(2, _BIG))):
+    stop.clear()
+    threading.Timer(0.5, stop.set).start()
+    began = time.monotonic()
+    with pytest.raises(Stopped):
+      wait()
+    assert time.monotonic() - began < 3
+
+
+def test_a_policy_is_not_waited_for_when_the_server_was_started_again(slow: SlowLink) -> None:
+  connection, stop = Connection(slow.address), threading.Event()
+  publisher, source = PolicyPublisher(connection, stop), PolicySource(connection, "default", _BIG, stop)
+  publisher.publish(_snapshot(1, _BIG))
+  slow.bytes_per_second = 20_000
+  for epoch, wait in enumerate([source.fetch, lambda: publisher.publish(_snapshot(2, _BIG))]):
+    connection.news.note_status(_status(f"{epoch}"))
+    threading.Timer(0.5, lambda: connection.news.note_status(_status("next"))).start()
+    began = time.monotonic()
+    with pytest.raises(ServerLost, match="was started again"):
+      wait()
+    assert time.monotonic() - began < 3
+
+
+def _status(epoch: str) -> RunStatus:
+  values = {field.name: 0 for field in dataclasses.fields(RunStatus)}
+  return RunStatus(**{**values, "epoch": epoch})  # type: ignore[arg-type]
 
 
 def test_a_saved_policy_is_loaded_with_the_config_and_the_spec_that_it_needs(tmp_path: pathlib.Path) -> None:

@@ -1,6 +1,7 @@
 """What the keeper writes, and how it ends a run."""
 
 import contextlib
+import dataclasses
 import errno
 import json
 import pathlib
@@ -11,13 +12,14 @@ import pytest
 
 from configs import ServerLost, UserError, override
 from replay_server.contract import layout
-from replay_server.contract.messages import EpisodeSummary, EvaluationSummary, Heartbeat, encode
+from replay_server.contract.lease import PATIENCE_SECONDS
+from replay_server.contract.messages import EpisodeSummary, EvaluationSummary, Heartbeat, Request, encode
 from replay_server.contract.run import read_live_status
 from replay_server.contract.status import RunStatus
 from replay_server.process import keeper as keeper_module
 from replay_server.process.keeper import Keeper, read_status
 from replay_server.process.recorder import METRICS_FILE, read_metrics
-from replay_server.process.server import ReplayServer, has_checkpoint
+from replay_server.process.server import CheckpointFailed, ReplayServer, has_checkpoint
 from tests.serving import adding, make_config, run_episode, serving, size_of, wait_for
 
 CONFIG = make_config({"goal": 20}, [("goal", 5)], capacity=30, environment_steps=200)
@@ -94,7 +96,7 @@ def test_finish_waits_for_the_last_heartbeat_of_every_role_and_writes_a_checkpoi
     assert status.phase == "stopping"
     assert len(status.evaluations) == 1
     assert [role.state for role in status.roles] == ["ended"]
-    assert list((tmp_path / "checkpoint").iterdir())
+    assert has_checkpoint(tmp_path / "checkpoint")
 
 
 def test_finish_does_not_wait_forever(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +105,7 @@ def test_finish_does_not_wait_forever(tmp_path: pathlib.Path, monkeypatch: pytes
     keeper.tick([_beat()])
     status = keeper.finish()
   assert status.roles[0].alive
-  assert list((tmp_path / "checkpoint").iterdir())
+  assert has_checkpoint(tmp_path / "checkpoint")
 
 
 def test_run_ends_at_the_budget_and_publishes_the_end(tmp_path: pathlib.Path) -> None:
@@ -120,21 +122,63 @@ def test_run_ends_at_the_budget_and_publishes_the_end(tmp_path: pathlib.Path) ->
     thread.join(10)
     (status,) = statuses
     assert status.phase == "exhausted"
-    assert _published(server).finished
-  assert read_status(tmp_path) == status
+    published = _published(server)
+    assert published.finished
+    assert (published.snapshot, published.is_snapshotting) == (1, False)
+  assert read_status(tmp_path) == published
 
 
-def test_run_ends_when_asked_and_checkpoints_by_the_clock_meanwhile(tmp_path: pathlib.Path) -> None:
+def test_run_checkpoints_by_the_clock_and_leaves_when_told_while_the_run_goes_on(tmp_path: pathlib.Path) -> None:
   config = override(CONFIG, {"replay.checkpoint_period_seconds": "0.1"})
   with serving(config, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
     stop = threading.Event()
     statuses: list[RunStatus] = []
     thread = threading.Thread(target=lambda: statuses.append(keeper.run(stop)))
     thread.start()
-    wait_for(lambda: list((tmp_path / "checkpoint").iterdir()))
+    wait_for(lambda: has_checkpoint(tmp_path / "checkpoint"))
     stop.set()
     thread.join(10)
-  assert statuses[0].phase == "stopping"
+  assert statuses[0].phase == "running"
+  assert statuses[0].is_leaving
+
+
+def test_a_server_that_leaves_waits_until_no_role_writes_and_its_checkpoint_does_not_say_that_it_leaves(
+  tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+  monkeypatch.setattr(keeper_module, "PAUSE_SECONDS", 60.0)
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    keeper.tick([_beat()])
+    statuses: list[RunStatus] = []
+    thread = threading.Thread(target=lambda: statuses.append(keeper.leave()))
+    thread.start()
+    wait_for(lambda: _published(server).is_leaving)
+    assert not has_checkpoint(tmp_path / "checkpoint")
+    paused = dataclasses.replace(_beat(), paused=True)
+    server.connection.writer().write(layout.HEARTBEATS, [encode(paused)])
+    thread.join(20)
+    assert statuses[0].phase == "running"
+    assert _published(server).is_leaving  # For roles that have not noticed yet.
+  with serving(CONFIG, tmp_path, inline=True) as server:
+    assert server.restored
+    assert read_live_status(server.connection) is None
+    with _keeping(server, tmp_path) as keeper:
+      assert not keeper.tick().is_leaving
+
+
+def test_a_server_does_not_wait_for_ever_for_roles_to_pause(
+  tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+  monkeypatch.setattr(keeper_module, "PAUSE_SECONDS", 0.2)
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    keeper.tick([_beat()])
+    assert keeper.leave().phase == "running"
+  assert has_checkpoint(tmp_path / "checkpoint")
+
+
+def test_a_run_that_is_asked_to_stop_ends(tmp_path: pathlib.Path) -> None:
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    server.connection.writer().write(layout.HEARTBEATS, [encode(Request("stop", "a test"))])
+    assert keeper.run(threading.Event()).phase == "stopping"
 
 
 def _full(*_: object) -> None:
@@ -191,7 +235,7 @@ def test_a_checkpoint_that_fails_is_reported_and_tried_again(
     thread.join(10)
     assert not thread.is_alive()
   printed = capsys.readouterr().out
-  assert printed.count("could not be checkpointed") == printed.count("The checkpoints are written again.") == 1
+  assert printed.count("could not be checkpointed") == printed.count("The snapshots are written again.") == 1
   assert "(No space left)" in printed
 
 
@@ -271,3 +315,149 @@ def test_a_role_that_joins_a_resumed_server_early_does_not_read_that_the_run_has
     with _keeping(server, tmp_path) as keeper:
       keeper.tick()
     assert not _published(server).finished
+
+
+def _slow_checkpoint(server: ReplayServer, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+  """Lets the next snapshots wait for the event."""
+  client, go_on = server.connection.client, threading.Event()
+
+  def checkpoint() -> str:
+    assert go_on.wait(20)
+    return str(type(client).checkpoint(client))
+
+  monkeypatch.setattr(client, "checkpoint", checkpoint)
+  return go_on
+
+
+def test_a_snapshot_is_announced_and_the_status_goes_on_meanwhile(
+  tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    status = keeper.tick()
+    assert (status.snapshot, status.is_snapshotting, status.resumed_from) == (0, False, 0)
+    go_on = _slow_checkpoint(server, monkeypatch)
+    thread = threading.Thread(target=keeper.checkpoint)
+    thread.start()
+    wait_for(lambda: _published(server).is_snapshotting)
+    assert _published(server).snapshot == 1
+    with adding(server) as (adder, _):
+      run_episode(adder, 40)
+    wait_for(lambda: _published(server).environment_steps == 40)
+    assert _published(server).is_snapshotting
+    go_on.set()
+    thread.join(10)
+    assert not thread.is_alive()
+    published = _published(server)
+    assert (published.snapshot, published.is_snapshotting, keeper.snapshot) == (1, False, 1)
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    status = keeper.tick()
+    assert (status.snapshot, status.is_snapshotting, status.resumed_from) == (1, False, 1)
+
+
+def test_a_server_that_does_not_answer_while_it_snapshots_is_not_lost(
+  tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+  monkeypatch.setattr(keeper_module, "LOST_AFTER_SECONDS", 0.1)
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    keeper.tick()
+    go_on = _slow_checkpoint(server, monkeypatch)
+    silent = []
+
+    def silence() -> object:
+      silent.append(time.monotonic())
+      raise ServerLost("It does not answer.")
+
+    with monkeypatch.context() as patch:
+      patch.setattr(server.connection, "info", silence)
+      thread = threading.Thread(target=keeper.checkpoint)
+      thread.start()
+      wait_for(lambda: len(silent) > 1 and silent[-1] - silent[0] > 0.5)
+    go_on.set()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert keeper.tick().snapshot == 1
+  assert "does not answer" not in capsys.readouterr().out
+
+
+def test_a_snapshot_that_takes_too_long_counts_as_failed_and_no_second_one_begins(
+  tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+  monkeypatch.setattr(keeper_module, "SNAPSHOT_SECONDS", 0.1)
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    keeper.tick()
+    go_on = _slow_checkpoint(server, monkeypatch)
+    keeper.checkpoint()
+    assert "not written within 0.1 s" in capsys.readouterr().out
+    assert not _published(server).is_snapshotting
+    with pytest.raises(CheckpointFailed, match="still being written"):
+      server.checkpoint()
+    go_on.set()
+    wait_for(lambda: server.snapshot)
+
+
+def test_nobody_counts_as_dead_for_the_time_in_which_the_server_heard_nobody(
+  tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    assert keeper.tick([_beat()]).roles[0].alive
+    now = time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: now() + 3 * PATIENCE_SECONDS)
+    status = keeper.tick()
+    assert status.roles[0].alive
+    assert status.lease is not None
+
+
+def test_roles_get_the_time_to_read_the_announcement_only_of_large_tables(
+  tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    with adding(server) as (adder, _):
+      run_episode(adder, 20)
+    keeper.tick()
+    waited: list[float] = []
+    monkeypatch.setattr(time, "sleep", waited.append)
+    keeper.checkpoint()
+    assert keeper_module.ANNOUNCE_SECONDS not in waited
+    monkeypatch.setattr(keeper_module, "ANNOUNCED_ITEMS", 19)
+    keeper.checkpoint()
+    assert keeper_module.ANNOUNCE_SECONDS in waited
+
+
+def test_a_snapshot_is_written_on_request(tmp_path: pathlib.Path) -> None:
+  config = override(CONFIG, {"replay.checkpoint_period_seconds": "1000"})
+  with serving(config, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    stop = threading.Event()
+    thread = threading.Thread(target=keeper.run, args=(stop,))
+    thread.start()
+    wait_for(lambda: (tmp_path / "status.json").is_file())
+    server.connection.writer().write(layout.HEARTBEATS, [encode(Request("snapshot", "a test"))])
+    wait_for(lambda: keeper.snapshot == 1)
+    stop.set()
+    thread.join(10)
+
+
+def test_the_counts_of_a_resumed_run_fit_its_tables_and_its_processes_are_the_latest(tmp_path: pathlib.Path) -> None:
+  with serving(CONFIG, tmp_path) as server, _keeping(server, tmp_path) as keeper:
+    writer = server.connection.writer()
+    writer.write(layout.EPISODES, [encode(EpisodeSummary("actor_0", 1.0, 9, 0, 1))])
+    keeper.tick([dataclasses.replace(_beat(), instance="one")])
+    keeper.checkpoint()
+    writer.write(layout.EPISODES, [encode(EpisodeSummary("actor_0", 1.0, 9, 0, 1))])
+    # Another life of the learner, which the snapshot does not know.
+    keeper.tick([dataclasses.replace(_beat(ended=True), instance="one")])
+    later = keeper.tick([dataclasses.replace(_beat(), instance="two", metrics={"gradient_steps": 9.0})])
+    assert (later.episodes, later.gradient_steps, later.lives) == (2, 9, {"server": 1, "learner": 2})
+  with serving(CONFIG, tmp_path) as server, _keeping(server, tmp_path) as keeper:
+    status = keeper.tick()
+  assert (status.episodes, status.gradient_steps, status.lives) == (1, 5, {"server": 2, "learner": 2})
+  assert status.wall_seconds >= later.wall_seconds
+  assert status.lease == later.lease
+
+
+def test_a_run_that_died_before_its_first_snapshot_counts_from_the_start(tmp_path: pathlib.Path) -> None:
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    server.connection.writer().write(layout.EPISODES, [encode(EpisodeSummary("actor_0", 1.0, 9, 0, 1))])
+    assert keeper.tick([_beat()]).episodes == 1
+  with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
+    status = keeper.tick()
+  assert (status.episodes, status.gradient_steps, status.lives) == (0, 0, {"server": 2, "learner": 1})

@@ -3,11 +3,12 @@
 import pathlib
 
 import pytest
+import tensorflow as tf
 
-from configs import UserError
+from configs import UserError, override
 from replay_server.contract.layout import make_row_codec
 from replay_server.process import memory
-from tests.serving import CODEC, make_config, make_spec
+from tests.serving import CODEC, fill, make_config, make_spec, serving
 
 
 def test_the_estimate_grows_with_every_tables_capacity_and_with_the_row() -> None:
@@ -47,6 +48,35 @@ def test_a_containers_limit_counts_if_it_has_one(tmp_path: pathlib.Path, monkeyp
   assert machine > 12_345
   limit.write_text("12345\n")
   assert memory.available_bytes() == 12_345
+
+
+def test_a_table_whose_items_would_not_fit_into_one_message_is_refused_with_the_arithmetic(
+  monkeypatch: pytest.MonkeyPatch,
+) -> None:
+  monkeypatch.setattr(memory, "available_bytes", lambda: 10**15)
+  # Each item takes 65 bytes, 21 for the run's id and 4 for the table's name: 2^31 - 1 bytes hold 23,860,929.
+  memory.check_memory(make_config({"goal": 23_860_929}, [("goal", 5)]), CODEC)
+  sentence = (
+    r"Table 'goal' has room for 23,860,930 items of up to 90 bytes each, so 2\.15 GB in one message .* at most 2 GiB .*: lower "
+    r"its capacity to 23,860,929 or less "
+  )
+  with pytest.raises(UserError, match=sentence):
+    memory.check_memory(make_config({"goal": 23_860_930}, [("goal", 5)]), CODEC)
+
+
+@pytest.mark.parametrize("selector", ["uniform", "prioritized"])
+def test_an_item_takes_no_more_of_a_snapshot_than_is_assumed(tmp_path: pathlib.Path, selector: str) -> None:
+  config = override(make_config(capacity=500), {"replay.default.selector": selector})
+  with serving(config, tmp_path, inline=True) as server:
+    fill(server.connection, CODEC, "default", ({"step": step} for step in range(500)))
+    for _ in range(40):
+      server.connection.read_many("default", 100, "test")
+    server.checkpoint()
+  records = tf.data.TFRecordDataset(str(tmp_path / "checkpoint" / "000001" / "tables" / "tables.tfrecord"))
+  largest = max(len(record) for record in records.as_numpy_iterator())
+  # A message of five hundred items; what a table holds besides them takes some hundred bytes.
+  item = memory.ITEM_BYTES + len("run/default")
+  assert 0.75 * item < largest / 500 <= item + 2
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from configs import EvaluatorConfig, RunConfig
+from replay_server.contract.lease import PATIENCE_SECONDS
 from replay_server.contract.messages import EpisodeSummary, EvaluationSummary, Heartbeat
-from replay_server.contract.status import RunStatus, parse_status, status_json
-from replay_server.process.monitor import DEAD_AFTER_SECONDS, FORGET_AFTER_SECONDS, Monitor
+from replay_server.contract.status import Lease, RunStatus, parse_status, status_json
+from replay_server.process.monitor import FORGET_AFTER_SECONDS, Monitor
 from tests.serving import make_config
 
 
@@ -119,17 +120,17 @@ def test_an_evaluation_is_stamped_with_its_arrival(clock: _Clock) -> None:
 def test_a_silent_role_is_dead_then_forgotten_and_not_waited_for(clock: _Clock) -> None:
   monitor = Monitor(_config(), "id", clock=clock)
   monitor.hear([_beat("actor_0"), _beat("actor_1")])
-  clock.now += DEAD_AFTER_SECONDS - 1
+  clock.now += PATIENCE_SECONDS - 1
   monitor.hear([_beat("actor_1")])
   assert monitor.roles_left() == ["actor_0", "actor_1"]
   clock.now += 2
   roles = monitor.status(_tables()).roles
   assert [(role.name, role.alive, role.seconds_since_heartbeat) for role in roles] == [
-    ("actor_0", False, DEAD_AFTER_SECONDS + 1),
+    ("actor_0", False, PATIENCE_SECONDS + 1),
     ("actor_1", True, 2),
   ]
   assert monitor.roles_left() == ["actor_1"]
-  clock.now += FORGET_AFTER_SECONDS - DEAD_AFTER_SECONDS
+  clock.now += FORGET_AFTER_SECONDS - PATIENCE_SECONDS
   assert [role.name for role in monitor.status(_tables()).roles] == ["actor_1"]
 
 
@@ -139,10 +140,58 @@ def test_a_role_that_has_ended_is_not_waited_for_and_leaves_the_list(clock: _Clo
   assert monitor.roles_left() == []
   (role,) = monitor.status(_tables()).roles
   assert (role.state, role.alive) == ("ended", False)
-  clock.now += DEAD_AFTER_SECONDS + 1
+  clock.now += PATIENCE_SECONDS + 1
   assert monitor.status(_tables()).roles == ()
   monitor.hear([_beat("learner", "learner")])  # It was started again.
   assert monitor.roles_left() == ["learner"]
+
+
+def _learner(instance: str, number: int = 1, ended: bool = False) -> Heartbeat:
+  return Heartbeat("learner", "learner", f"host of {instance}", 7, "learning", ended, {}, instance, number)
+
+
+def test_the_lease_stays_with_its_holder_until_that_ends_or_falls_silent(clock: _Clock) -> None:
+  monitor = Monitor(_config(), "id", clock=clock)
+  assert monitor.status(_tables()).lease is None
+  monitor.hear([_learner("a", 1), _learner("b", 1)])
+  assert monitor.status(_tables()).lease == Lease("a", 1, "host of a", 7)
+  for number in range(2, 20):  # However long the second one waits.
+    clock.now += 1
+    monitor.hear([_learner("a", number), _learner("b", number)])
+    assert monitor.status(_tables()).lease == Lease("a", number, "host of a", 7)
+  clock.now += PATIENCE_SECONDS - 0.1
+  monitor.hear([_learner("b", 20)])
+  assert monitor.status(_tables()).lease == Lease("a", 19, "host of a", 7)
+  clock.now += 0.2
+  assert monitor.status(_tables()).lease == Lease("b", 20, "host of b", 7)
+  monitor.hear([_learner("a", 20)])  # It was paused, and comes too late.
+  assert monitor.status(_tables()).lease == Lease("b", 20, "host of b", 7)
+  monitor.hear([_learner("b", 21, ended=True)])
+  assert monitor.status(_tables()).lease == Lease("a", 20, "host of a", 7)
+
+
+def test_a_server_that_comes_back_keeps_the_lease_for_as_long_as_its_holder_may_believe_in_it(clock: _Clock) -> None:
+  before = Monitor(_config(), "id", clock=clock)
+  before.hear([_learner("a", 5)])
+  monitor = Monitor(_config(), "id", resumed=parse_status(status_json(before.status(_tables()))), clock=clock)
+  clock.now += PATIENCE_SECONDS - 0.1
+  monitor.hear([_learner("b")])
+  assert monitor.status(_tables()).lease == Lease("a", 5, "host of a", 7)
+  clock.now += 0.2
+  assert monitor.status(_tables()).lease == Lease("b", 1, "host of b", 7)
+
+
+def test_every_life_of_a_role_is_counted_once_even_if_the_server_is_started_again(clock: _Clock) -> None:
+  monitor = Monitor(_config(), "id", clock=clock)
+  monitor.hear([_learner("a", 1), _learner("a", 2), _beat("actor_0")])
+  assert monitor.status(_tables()).lives == {"server": 1, "learner": 1, "actor_0": 1}
+  assert monitor.status(_tables()).restarts == 0
+  again = Monitor(_config(), "id", resumed=parse_status(status_json(monitor.status(_tables()))), clock=clock)
+  again.hear([_learner("a", 3), _beat("actor_0")])
+  assert again.status(_tables()).lives == {"server": 2, "learner": 1, "actor_0": 1}
+  again.hear([_learner("b", 1)])
+  status = again.status(_tables())
+  assert (status.lives["learner"], status.restarts) == (2, 2)
 
 
 def test_rates_are_of_the_last_seconds(clock: _Clock) -> None:

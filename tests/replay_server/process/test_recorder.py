@@ -1,18 +1,28 @@
 """The files that the recorder writes into a run directory."""
 
 import csv
+import dataclasses
 import math
 import pathlib
 import subprocess
 import sys
 from typing import Any
 
+import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from replay_server.contract.status import Evaluation, RunStatus, TableStatus
 from replay_server.process import recorder as recorder_module
-from replay_server.process.recorder import COLUMNS, METRICS_FILE, TENSORBOARD_FOLDER, Recorder, read_metrics
+from replay_server.process.recorder import (
+  BYTES_PER_SECOND,
+  COLUMNS,
+  METRICS_FILE,
+  TENSORBOARD_FOLDER,
+  Recorder,
+  read_metrics,
+  row_period_seconds,
+)
 
 
 def _evaluation(index: int, mean_return: float = 0.5) -> Evaluation:
@@ -226,6 +236,96 @@ def test_a_run_resumed_at_an_older_checkpoint_hides_its_later_points_in_tensorbo
   _record(tmp_path, *(_status(steps) for steps in (100, 200, 300, 400)))
   _record(tmp_path, _status(250), _status(350))
   assert [step for step, _ in _scalars(tmp_path)["time/fps"]] == [100, 200, 250, 350]
+
+
+def _evaluated_at(seconds: float) -> Evaluation:
+  return dataclasses.replace(_evaluation(round(seconds)), seconds=seconds)
+
+
+def _size(run_dir: pathlib.Path) -> int:
+  return sum(path.stat().st_size for path in (run_dir / METRICS_FILE, *(run_dir / TENSORBOARD_FOLDER).iterdir()))
+
+
+def test_rows_of_a_long_run_lie_apart_in_proportion_to_its_time(tmp_path: pathlib.Path) -> None:
+  _record(tmp_path, *(_status(steps) for steps in range(10_000, 20_000, 10)))  # A tick every tenth of a second.
+  seconds = _column(tmp_path, "seconds")
+  assert seconds[:3] == pytest.approx([100, 100.6, 101.2], abs=0.01)
+  gaps = np.diff(np.array(seconds[:-1], float))
+  assert gaps.min() > 100 / 200
+  assert gaps.max() < 200 / 200 + 0.11
+  assert seconds[-1] == 199.9  # The last one in any case.
+  assert [step for step, _ in _scalars(tmp_path)["time/fps"]] == _column(tmp_path, "environment_steps")
+
+
+def test_the_period_of_rows_grows_until_a_row_costs_what_a_day_allows() -> None:
+  assert row_period_seconds(0, 37, 36) == 0
+  assert row_period_seconds(100, 37, 36) == 0.5
+  assert row_period_seconds(1e6, 37, 36) == row_period_seconds(2e6, 37, 36) == (370 + 1440) / BYTES_PER_SECOND
+
+
+def test_the_end_of_a_run_is_written_at_once(tmp_path: pathlib.Path) -> None:
+  recorder = Recorder(tmp_path)
+  evaluations = (_evaluated_at(100_000), _evaluated_at(100_001))
+  recorder.record(_status(10_000_000, evaluations=evaluations[:1]))
+  recorder.record(_status(10_000_100, evaluations=evaluations))
+  assert _column(tmp_path, "environment_steps") == [10_000_000, 10_000_000]
+  recorder.record(_status(10_000_101, evaluations=evaluations, phase="solved"))
+  assert _column(tmp_path, "environment_steps") == [10_000_000, 10_000_000, 10_000_100, 10_000_101]
+  recorder.close()
+  assert len(_column(tmp_path, "seconds")) == 4
+
+
+def test_evaluations_that_come_thick_in_a_long_run_are_thinned_and_the_last_is_kept(tmp_path: pathlib.Path) -> None:
+  times = [50_000.0 + second for second in range(12)]
+  recorder = Recorder(tmp_path)
+  for count in range(1, len(times) + 1):
+    recorder.record(_status(evaluations=tuple(map(_evaluated_at, times[:count]))))
+  recorder.close()
+  rows = [row["seconds"] for row in read_metrics(tmp_path / METRICS_FILE) if row["eval_solved"] is not None]
+  assert rows == [50_000, 50_006, 50_011]
+  # A resumed run knows which ones it has passed over.
+  _record(tmp_path, _status(200, evaluations=(*map(_evaluated_at, times), _evaluated_at(50_020))))
+  rows = [row["seconds"] for row in read_metrics(tmp_path / METRICS_FILE) if row["eval_solved"] is not None]
+  assert rows == [50_000, 50_006, 50_011, 50_020]
+
+
+@pytest.mark.parametrize("event_tables", [6, 31])
+def test_the_record_of_a_day_stays_below_20_mb(tmp_path: pathlib.Path, event_tables: int) -> None:
+  names = (
+    "loss",
+    "mean_q",
+    "policy_loss",
+    "entropy",
+    "temperature",
+    "mean_abs_td_error",
+    "drawn_ahead",
+    "refused_priorities",
+  )
+  generator = np.random.default_rng(0)
+
+  def status(seconds: float) -> RunStatus:
+    tables = (
+      TableStatus(f"at_event_{table}", int(seconds), 10**6, 10**7, *generator.random(2))
+      for table in range(event_tables + 1)
+    )
+    return _status(
+      int(1e7 + seconds),
+      wall_seconds=seconds,
+      tables=tuple(tables),
+      learner={name: float(generator.random()) for name in names},
+      evaluations=(dataclasses.replace(_evaluated_at(seconds), mean_return=float(generator.random())),),
+    )
+
+  # The middle of every hour stands for the hour, with a tick and an evaluation each second.
+  recorder, grown = Recorder(tmp_path), 0.0
+  for hour in range(24):
+    began, before = 3600 * hour + 1800.0, 0
+    for tick in range(300):
+      recorder.record(status(began + tick))
+      before = before or _size(tmp_path)  # The first row of an hour is the jump's.
+    grown += (_size(tmp_path) - before) * 3600 / 300
+  recorder.close()
+  assert 4e6 < grown < 20e6
 
 
 def test_a_file_that_does_not_exist_has_no_rows(tmp_path: pathlib.Path) -> None:

@@ -1,7 +1,7 @@
 """The server: its port, its checkpoints and its manifest."""
 
+import contextlib
 import dataclasses
-import datetime as dt
 import pathlib
 import re
 import shutil
@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -17,16 +18,19 @@ from acme import specs
 from reverb.platform.checkpointers_lib import DefaultCheckpointer
 
 from actors.row_writer import RowWriter
-from configs import RunConfig, UserError, override
+from configs import RunConfig, UserError, from_json, override
 from configs.files import FileLock
+from configs.sealed_folder import PARTIAL, SEAL_FILE, verify
 from configs.versions import library_versions
 from replay_server.contract import layout
 from replay_server.contract.connection import Connection
 from replay_server.contract.manifest import Manifest
 from replay_server.contract.policy import PolicyPublisher, PolicySnapshot, PolicySource
 from replay_server.contract.run import read_manifest, read_stored_manifest, write_manifest
+from replay_server.contract.status import RunStatus, status_json
 from replay_server.process import tables
-from replay_server.process.server import CheckpointFailed, ReplayServer, check_port, has_checkpoint, tidy_checkpoints
+from replay_server.process.server import CheckpointFailed, ReplayServer, check_port, has_checkpoint
+from tests.damage import DAMAGES, files_in
 from tests.serving import (
   CODEC,
   SPEC,
@@ -41,10 +45,36 @@ from tests.serving import (
   serving,
   size_of,
   wait_for,
+  write_former_checkpoint,
 )
 
 ROOT = pathlib.Path(__file__).parents[3]
 CONFIG = make_config({"goal": 20}, [("goal", 5)], capacity=30)
+
+
+_STATUS = status_json(
+  RunStatus(
+    run_id="run",
+    name="run",
+    phase="running",
+    wall_seconds=1.0,
+    environment_steps=40,
+    environment_steps_budget=100,
+    gradient_steps=0,
+    policy_version=0,
+    environment_steps_per_second=0.0,
+    gradient_steps_per_second=0.0,
+    episodes=4,
+    recent_return=None,
+    recent_length=None,
+    evaluations=(),
+    solved_streak=0,
+    solved_evaluations=0,
+    tables=(),
+    roles=(),
+    learner={},
+  )
+)
 
 
 def test_a_port_that_is_taken_is_one_sentence(tmp_path: pathlib.Path) -> None:
@@ -106,10 +136,6 @@ def test_a_checkpoint_brings_back_tables_counts_manifest_and_policy(tmp_path: pa
   assert observed == [*[(e, t) for e in range(4) for t in range(5, 10)][2:], (9, 0), (9, 1)]
 
 
-def _files(folder: pathlib.Path) -> dict[str, bytes]:
-  return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
-
-
 @pytest.fixture
 def checkpointed(tmp_path: pathlib.Path) -> pathlib.Path:
   """A folder with the checkpoint of run "run"."""
@@ -120,11 +146,11 @@ def checkpointed(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def _refused(folder: pathlib.Path, sentence: str, config: RunConfig = CONFIG, run_id: str = "run") -> None:
-  before = _files(folder)
+  before = files_in(folder)
   assert before
   with pytest.raises(UserError, match=sentence), serving(config, folder, run_id=run_id, inline=True):
     pass
-  assert _files(folder) == before
+  assert files_in(folder) == before
 
 
 def test_another_runs_checkpoint_is_refused_and_left_alone(checkpointed: pathlib.Path) -> None:
@@ -136,10 +162,10 @@ def test_tables_of_other_names_are_refused_and_the_checkpoint_is_left_alone(chec
 
 
 def test_rows_of_another_environment_are_refused_and_the_checkpoint_is_left_alone(checkpointed: pathlib.Path) -> None:
-  before = _files(checkpointed)
+  before = files_in(checkpointed)
   with pytest.raises(UserError, match=re.escape("gives observation as ('float32', (4,))")):
     ReplayServer(CONFIG, make_spec((4,)), "run", checkpointed / "checkpoint", inline=True)
-  assert _files(checkpointed) == before
+  assert files_in(checkpointed) == before
 
 
 def test_a_resumed_run_may_have_another_budget_which_its_manifest_has(checkpointed: pathlib.Path) -> None:
@@ -175,8 +201,9 @@ def test_a_role_that_reads_at_once_never_gets_the_config_of_the_checkpoint(tmp_p
 
 def test_no_checkpoint_holds_a_manifest_for_roles(checkpointed: pathlib.Path) -> None:
   # Reverb alone, as it answers before a server of this project has looked at what was restored.
-  restored = DefaultCheckpointer(str(checkpointed / "checkpoint"))
-  server = reverb.Server(tables.make_tables(CONFIG, CODEC, inline=True), checkpointer=restored)
+  stored = checkpointed / "checkpoint" / "000001" / "tables"
+  restored = DefaultCheckpointer(str(checkpointed / "empty"), fallback_checkpoint_path=str(stored))
+  server = reverb.Server(tables.make_tables("run", CONFIG, CODEC, inline=True), checkpointer=restored)
   try:
     connection = Connection(f"localhost:{server.port}")
     assert size_of(connection, layout.RUN) == 1
@@ -198,68 +225,223 @@ def test_a_checkpoint_that_fails_leaves_the_manifest_to_roles(checkpointed: path
     assert read_manifest(server.connection) == server.manifest
 
 
-def test_after_the_clock_went_back_a_new_checkpoint_takes_the_place_of_the_old_one(checkpointed: pathlib.Path) -> None:
+def test_a_checkpoint_that_cannot_be_written_is_one_sentence(checkpointed: pathlib.Path) -> None:
   folder = checkpointed / "checkpoint"
-  (old,) = folder.iterdir()
-  old = old.rename(folder / old.name.replace("20", "29", 1))
   with serving(CONFIG, checkpointed, inline=True) as server:
-    assert server.restored
-    with adding(server, writer_id=1) as (adder, _):
-      run_episode(adder, 2)
-    server.checkpoint()
-    # And again while it runs.
-    (new,) = folder.iterdir()
-    assert new.name < old.name
-    new.rename(old)
-    server.checkpoint()
-  assert [path.name < old.name for path in folder.iterdir()] == [True]
+    shutil.rmtree(folder)
+    folder.write_text("")
+    with pytest.raises(CheckpointFailed, match=r"could not be checkpointed .*check whether the disk is full"):
+      server.checkpoint()
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, IndexError, ValueError])
+def test_whatever_reverb_raises_when_it_cannot_write_is_one_sentence(
+  kind: type[Exception], checkpointed: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+  def fail() -> str:
+    raise kind("tables.tfrecord; No space left on device")
+
   with serving(CONFIG, checkpointed, inline=True) as server:
-    assert server.connection.info()["default"].rate_limiter_info.insert_stats.completed == 42
+    monkeypatch.setattr(server.connection.client, "checkpoint", fail)
+    with pytest.raises(
+      CheckpointFailed, match=r"could not be checkpointed .*\(tables.tfrecord; No space left on device\)"
+    ):
+      server.checkpoint()
 
 
-def test_checkpoints_of_the_future_keep_their_order(tmp_path: pathlib.Path) -> None:
-  names = ("2020-01-01T00:00:00+00:00", "2998-01-01T00:00:00+00:00", "2999-01-01T00:00:00+00:00")
-  for index, name in enumerate(names):
-    (tmp_path / name).mkdir()
-    (tmp_path / name / "DONE").write_text(str(index))
-  (tmp_path / "mine").mkdir()
-  tidy_checkpoints(tmp_path)
-  now = dt.datetime.now().astimezone().isoformat()
-  tidied = sorted(path for path in tmp_path.iterdir() if path.name != "mine")
-  assert [(path / "DONE").read_text() for path in tidied] == ["0", "1", "2"]
-  assert tidied[0].name == names[0]
-  assert all(path.name < now for path in tidied)
-  assert (tmp_path / "mine").is_dir()
+@pytest.fixture
+def small_disk(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
+  """A folder with a file system of 256 kB."""
+  folder = tmp_path / "small"
+  folder.mkdir()
+  if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)], capture_output=True).returncode:
+    pytest.skip("a small file system can be mounted by root alone")
+  try:
+    yield folder
+  finally:
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-def test_an_incomplete_checkpoint_does_not_count(checkpointed: pathlib.Path) -> None:
+@pytest.mark.parametrize("left", [0, 8_192])
+def test_a_full_disk_costs_no_row_and_the_next_checkpoint_is_whole(small_disk: pathlib.Path, left: int) -> None:
+  config = make_config(capacity=400)
+  with serving(config, small_disk, inline=True) as server:
+    with adding(server) as (adder, _):
+      run_episode(adder, 300)
+    filler = small_disk / "filler"
+    with filler.open("wb", buffering=0) as file:
+      with contextlib.suppress(OSError):
+        while file.write(b"\0" * 1_024) == 1_024:
+          pass
+      file.truncate(max(0, file.tell() - left))
+    with pytest.raises(CheckpointFailed, match="No space left on device"):
+      server.checkpoint()
+    filler.unlink()
+    server.checkpoint()
+  with serving(config, small_disk, inline=True) as server:
+    assert size_of(server.connection, "default") == 300
+
+
+def _names(folder: pathlib.Path) -> list[str]:
+  """Of what stays when no server runs."""
+  return sorted(path.name for path in folder.iterdir() if path.name != f"staging{PARTIAL}")
+
+
+def test_the_newest_snapshots_are_kept_and_numbers_only_rise(tmp_path: pathlib.Path) -> None:
+  folder = tmp_path / "checkpoint"
+  with serving(override(CONFIG, {"replay.snapshots_kept": "3"}), tmp_path, inline=True) as server:
+    assert (server.snapshot, server.next_snapshot, server.resumed_from) == (0, 1, 0)
+    for number in range(1, 6):
+      server.checkpoint()
+      assert server.snapshot == number
+    assert _names(folder) == ["000003", "000004", "000005"]
+  assert [path.name for path in sorted(folder.iterdir())] == ["000003", "000004", "000005"]
+  with serving(CONFIG, tmp_path, inline=True) as server:
+    assert (server.snapshot, server.next_snapshot, server.resumed_from) == (5, 6, 5)
+    server.checkpoint()
+    assert _names(folder) == ["000005", "000006"]
+
+
+def test_a_snapshot_holds_tables_config_and_status_and_says_when_it_was_written(tmp_path: pathlib.Path) -> None:
+  with serving(CONFIG, tmp_path, inline=True) as server:
+    server.checkpoint("{}")
+    epoch = server.epoch
+  seal = verify(tmp_path / "checkpoint" / "000001")
+  assert (seal.run_id, seal.number, seal.snapshot, seal.epoch) == ("run", 1, 1, epoch)
+  assert seal.layout_version == layout.LAYOUT_VERSION
+  assert {"config.json", "status.json", "tables/DONE", "tables/tables.tfrecord", "tables/chunks.tfrecord"} <= set(
+    seal.files
+  )
+  stored = (tmp_path / "checkpoint" / "000001" / "config.json").read_text()
+  assert from_json(stored) == CONFIG
+
+
+def test_two_starts_of_a_server_have_different_epochs(tmp_path: pathlib.Path) -> None:
+  with serving(CONFIG, tmp_path, inline=True) as server:
+    first = server.epoch
+  with serving(CONFIG, tmp_path, inline=True) as server:
+    assert server.epoch != first != ""
+
+
+def test_what_a_killed_server_left_half_written_is_removed_and_does_not_count(checkpointed: pathlib.Path) -> None:
   folder = checkpointed / "checkpoint"
-  (whole,) = folder.iterdir()
-  cut_off = folder / whole.name.replace("20", "29", 1)
-  shutil.copytree(whole, cut_off, ignore=shutil.ignore_patterns("DONE"))
+  shutil.copytree(folder / "000001", folder / f"000002{PARTIAL}")
+  (folder / f"staging{PARTIAL}" / "2026-01-01T00:00:00+00:00").mkdir(parents=True)
   with serving(CONFIG, checkpointed, inline=True) as server:
-    assert server.restored
+    assert server.resumed_from == 1
     assert server.connection.info()["default"].current_size == 30
-    assert list(folder.iterdir()) == [whole]
-  whole.rename(cut_off)
-  (cut_off / "DONE").unlink()
+    assert _names(folder) == ["000001"]
+  shutil.rmtree(folder / "000001")
+  (folder / f"000002{PARTIAL}").mkdir()
   assert not has_checkpoint(folder)
   with serving(CONFIG, checkpointed, inline=True) as server:
     assert not server.restored
     assert server.connection.info()["default"].current_size == 0
 
 
-def test_a_checkpoint_that_cannot_be_written_or_is_removed_at_once_is_one_sentence(checkpointed: pathlib.Path) -> None:
-  folder = checkpointed / "checkpoint"
+_DAMAGED = (
+  ("tables/tables.tfrecord", "cut"),
+  ("tables/tables.tfrecord", "flipped"),
+  ("tables/chunks.tfrecord", "cut"),
+  ("tables/chunks.tfrecord", "flipped"),
+  ("tables/DONE", "removed"),  # It is empty.
+  ("config.json", "flipped"),
+  ("status.json", "cut"),
+  (SEAL_FILE, "flipped"),
+)
+
+
+@pytest.mark.parametrize(("name", "how"), _DAMAGED)
+def test_a_damaged_snapshot_is_named_passed_over_and_left_alone(
+  tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], name: str, how: str
+) -> None:
+  folder = tmp_path / "checkpoint"
+  with serving(CONFIG, tmp_path, inline=True) as server:
+    _fill(server)
+    server.checkpoint(_STATUS)
+    with adding(server, writer_id=1) as (adder, _):
+      run_episode(adder, 2)
+    server.checkpoint(_STATUS)
+  DAMAGES[how](folder / "000002" / name)
+  before = files_in(folder / "000002")
+  with serving(CONFIG, tmp_path, inline=True) as server:
+    assert server.resumed_from == 1
+    assert server.connection.info()["default"].rate_limiter_info.insert_stats.completed == 40
+    printed = capsys.readouterr().out
+    assert re.search(
+      rf"Snapshot 2 in .* is damaged \({re.escape(name)} .*\), so the run continues from snapshot 1", printed
+    )
+    # It is never counted among those that are kept.
+    for _ in range(3):
+      server.checkpoint(_STATUS)
+    assert _names(folder) == ["000002", "000004", "000005"]
+  assert files_in(folder / "000002") == before
+  with serving(CONFIG, tmp_path, inline=True) as server:
+    assert server.resumed_from == 5
+    assert "damaged" not in capsys.readouterr().out
+
+
+def test_a_run_without_a_whole_snapshot_is_refused_by_one_sentence_and_left_alone(checkpointed: pathlib.Path) -> None:
   with serving(CONFIG, checkpointed, inline=True) as server:
-    (old,) = folder.iterdir()
-    old.rename(folder / "zzz")  # Reverb gives no such name, so the folder is left alone.
-    with pytest.raises(CheckpointFailed, match="was removed as soon as it was written"):
-      server.checkpoint()
-    shutil.rmtree(folder)
-    folder.write_text("")
-    with pytest.raises(CheckpointFailed, match=r"could not be checkpointed .*check whether the disk is full"):
-      server.checkpoint()
+    server.checkpoint()
+  folder = checkpointed / "checkpoint"
+  for name, file in (("000001", "config.json"), ("000002", "tables/chunks.tfrecord")):
+    DAMAGES["flipped"](folder / name / file)
+  _refused(
+    checkpointed,
+    r"No snapshot in .* is whole \(000002: tables/chunks.tfrecord has another SHA-256 .*; 000001: config.json has another ",
+  )
+
+
+def test_a_checkpoint_of_an_earlier_release_is_refused_and_left_alone(tmp_path: pathlib.Path) -> None:
+  write_former_checkpoint(tmp_path / "checkpoint")
+  assert has_checkpoint(tmp_path / "checkpoint")
+  before = sorted(tmp_path.rglob("*"))
+  with pytest.raises(UserError, match=r"has an earlier layout version, .*: resume the run with the release that began"):
+    ReplayServer(CONFIG, SPEC, "run", tmp_path / "checkpoint")
+  assert sorted(path for path in tmp_path.rglob("*") if path.suffix != ".lock") == before
+
+
+def test_what_has_changed_in_the_config_is_shown(
+  checkpointed: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+  with serving(CONFIG, checkpointed, inline=True):
+    said = capsys.readouterr().out
+    assert "Resumed from snapshot 1 of " in said
+    assert "changed" not in said
+  with serving(override(CONFIG, {"learner.learning_rate": "0.5"}), checkpointed, inline=True):
+    said = capsys.readouterr().out
+  assert f"  learner.learning_rate: {CONFIG.learner.learning_rate} -> 0.5\n" in said
+
+
+def test_messages_to_the_server_of_the_snapshot_are_not_read_by_the_next_one(tmp_path: pathlib.Path) -> None:
+  with serving(CONFIG, tmp_path, inline=True) as server:
+    for table in (layout.STATUS, layout.HEARTBEATS, layout.EPISODES):
+      server.connection.writer().write(table, [np.array(b"x", object)])
+    server.checkpoint()
+  with serving(CONFIG, tmp_path, inline=True) as server:
+    sizes = [size_of(server.connection, table) for table in (layout.STATUS, layout.HEARTBEATS, layout.EPISODES)]
+  assert sizes == [0, 0, 1]
+
+
+def test_a_server_killed_while_it_writes_a_snapshot_leaves_the_one_before(tmp_path: pathlib.Path) -> None:
+  folder = tmp_path / "checkpoint"
+  with server_process(tmp_path, snapshots=True) as (address, kill):
+    with contextlib.closing(RowWriter(Connection(address), 1, threading.Event())) as writer:
+      for _ in range(2_000):
+        writer.create_item("default", writer.append(np.zeros(CODEC.width, np.float32)))
+      writer.flush()
+    # It writes one after the other, so it is killed within one.
+    wait_for(lambda: (folder / "000003").is_dir() and list(folder.glob(f"0*{PARTIAL}")))
+    kill()
+  numbers = [int(path.name) for path in folder.iterdir() if not path.name.endswith(PARTIAL)]
+  for number in numbers:
+    verify(folder / f"{number:06d}")
+  with serving(make_config(), tmp_path, inline=True) as server:
+    assert server.resumed_from == max(numbers) >= 3
+    assert _names(folder) == [f"{number:06d}" for number in sorted(numbers)]
+    server.checkpoint()
+    assert len(_names(folder)) == 2
 
 
 # A run whose server ties sampling to inserting.
@@ -286,10 +468,10 @@ def test_tables_that_differ_from_those_of_the_checkpoint_are_refused(
 ) -> None:
   with serving(TIED, tmp_path) as server:
     server.checkpoint()
-  before = _files(tmp_path)
+  before = files_in(tmp_path)
   with pytest.raises(UserError, match=sentence), serving(override(TIED, overrides), tmp_path):
     pass
-  assert _files(tmp_path) == before
+  assert files_in(tmp_path) == before
 
 
 def test_another_exponent_is_refused_if_a_table_is_prioritised(tmp_path: pathlib.Path) -> None:
@@ -381,7 +563,7 @@ def test_a_server_publishes_the_manifest_of_its_run(tmp_path: pathlib.Path) -> N
 
 def test_a_server_without_a_manifest_reads_as_none(tmp_path: pathlib.Path) -> None:
   with serving(CONFIG, tmp_path, inline=True) as server:
-    server.connection.client.reset(layout.RUN)
+    server.connection.clear(layout.RUN)
     assert read_manifest(server.connection) is None
     write_manifest(server.connection, server.manifest)
     assert read_manifest(server.connection) == server.manifest
@@ -389,15 +571,15 @@ def test_a_server_without_a_manifest_reads_as_none(tmp_path: pathlib.Path) -> No
 
 def test_a_server_of_another_layout_version_is_refused() -> None:
   old = dataclasses.replace(Manifest.of("run", CONFIG, SPEC), layout_version=2)
-  with pytest.raises(UserError, match="layout version 2 and this installation writes 4: use the same release"):
+  with pytest.raises(UserError, match="layout version 2 and this installation writes 5: use the same release"):
     Manifest.from_json(old.to_json())
 
 
 def test_a_checkpoint_of_layout_version_2_is_refused_and_left_alone(checkpointed: pathlib.Path) -> None:
   with serving(CONFIG, checkpointed, inline=True) as server:
-    checkpoint_version_2(server.connection, CONFIG, "run")
+    checkpoint_version_2(server)
   _refused(
-    checkpointed, "has layout version 2, .* writes 4: resume the run with the release that began it, or start a new"
+    checkpointed, "has layout version 2, .* writes 5: resume the run with the release that began it, or start a new"
   )
 
 

@@ -19,7 +19,8 @@ from replay_server.process.server import ReplayServer
 from slipstream.commands import COMMANDS
 from slipstream.main import run
 from tests.actors.running import SPEC, make_run
-from tests.serving import serving, write_version_2
+from tests.certificates import Authority, make_expired
+from tests.serving import serving, write_former_checkpoint, write_version_2
 
 _TINY = (
   "--config.environment_steps=400 --config.replay.default.min_size=100 --config.actor.random_steps=100 "
@@ -76,6 +77,7 @@ class Places:
     for placeholder, name in self.names.items():
       text = text.replace(name, placeholder)
     text = re.sub(r"\d{8}-\d{6}-[0-9a-f]{4}", "RUN_ID", text)
+    text = re.sub(r"(bytes and had) [\d,]+", r"\1 BYTES", text)
     return re.sub(r"(this machine has) [\d.]+ [kMGT]?B", r"\1 MEMORY", text)
 
 
@@ -105,8 +107,19 @@ def _write_files(folder: pathlib.Path) -> None:
     (folder / name).mkdir()
   for name, text in _FILES.items():
     (folder / name).write_text(text)
+  (folder / "secret").touch(mode=0o600)
+  if shutil.which("openssl"):
+    _make_certificates(folder)
   (folder / "bytes.json").write_bytes(b"\xff\xfe")
   (folder / "bytes.py").write_bytes(b"\xff\xfe")
+
+
+def _make_certificates(folder: pathlib.Path) -> None:
+  ours, theirs = Authority(folder / "tls"), Authority(folder / "other")
+  ours.run("server", "localhost")
+  ours.run("role", "alice", "bob")
+  make_expired(ours)
+  theirs.run("role", "mallory")
 
 
 def _finished_run(folder: pathlib.Path) -> pathlib.Path:
@@ -155,6 +168,11 @@ def _with_lock_folder(directory: pathlib.Path) -> None:
   (directory / "checkpoints" / "replay.lock").mkdir()
 
 
+def _of_former_release(directory: pathlib.Path) -> None:
+  shutil.rmtree(directory / "checkpoints" / "replay")
+  write_former_checkpoint(directory / "checkpoints" / "replay")
+
+
 # Folder of a copy of the finished run -> how it is damaged.
 _DAMAGES: Mapping[str, Callable[[pathlib.Path], None]] = {
   "locked": lambda directory: None,
@@ -172,7 +190,9 @@ _DAMAGES: Mapping[str, Callable[[pathlib.Path], None]] = {
   "policies_are_bytes": _with_content("checkpoints/policy/*.npz", b"PK\x03\x04junk"),
   "no_policy": _without("checkpoints/policy"),
   "no_tables": _without("checkpoints/replay"),
-  "tables_are_bytes": _with_content("checkpoints/replay/*/*.tfrecord", b"junk"),
+  "tables_are_bytes": _with_content("checkpoints/replay/*/tables/*.tfrecord", b"junk"),
+  "seal_is_missing": lambda directory: (directory / "checkpoints" / "replay" / "000001" / "snapshot.json").unlink(),
+  "former_release": _of_former_release,
 }
 
 

@@ -1,5 +1,7 @@
 """Mistakes about runs and policies: where they are kept, resuming, playing, exporting, looking at events."""
 
+from replay_server.contract.layout import LAYOUT_VERSION
+
 # Command line -> what it says; see `tests/slipstream/test_mistakes.py` for the names in capitals.
 ROWS = (
   (
@@ -98,21 +100,20 @@ ROWS = (
   ),
   (
     "train --resume=networks_are_bytes/FINISHED --config.environment_steps=500 --inline --quiet",
-    "The learner's checkpoint TMP/networks_are_bytes/FINISHED/checkpoints/learner/checkpoint_1 cannot be read "
-    "(file is too short to be an sstable): move that folder away to continue from the one before it, or start a "
-    "new run; nothing was changed.",
+    "No checkpoint of the learner in TMP/networks_are_bytes/FINISHED/checkpoints/learner is whole (checkpoint_1 is "
+    "damaged: networks.data-00000-of-00001 has 4 bytes and had BYTES): put a copy of one there, or start a new run; "
+    "nothing was changed.",
   ),
   (
     "train --resume=source_is_bytes/FINISHED --config.environment_steps=500 --inline --quiet",
-    "The learner's checkpoint TMP/source_is_bytes/FINISHED/checkpoints/learner/checkpoint_1 cannot be read (Cannot "
-    "load file containing pickled data when allow_pickle=False): move that folder away to continue from the one "
-    "before it, or start a new run; nothing was changed.",
+    "No checkpoint of the learner in TMP/source_is_bytes/FINISHED/checkpoints/learner is whole (checkpoint_1 is "
+    "damaged: source.npz has 4 bytes and had BYTES): put a copy of one there, or start a new run; nothing was changed.",
   ),
   (
     "train --resume=counters_are_bytes/FINISHED --config.environment_steps=500 --inline --quiet",
-    "The learner's checkpoint TMP/counters_are_bytes/FINISHED/checkpoints/learner/checkpoint_1 cannot be read "
-    "(Expecting value: line 1 column 1 (char 0)): move that folder away to continue from the one before it, or "
-    "start a new run; nothing was changed.",
+    "No checkpoint of the learner in TMP/counters_are_bytes/FINISHED/checkpoints/learner is whole (checkpoint_1 is "
+    "damaged: counters.json has 4 bytes and had BYTES): put a copy of one there, or start a new run; nothing was "
+    "changed.",
   ),
   (
     "train --resume=runs/three_rooms/FINISHED --config.environment_steps=500 --inline --quiet "
@@ -156,17 +157,59 @@ ROWS = (
     "--run_root.",
   ),
   (
-    "serve --resume=logs_is_a_file/FINISHED",
+    "serve --run_dir=logs_is_a_file/FINISHED --config.environment_steps=500",
     "The run directory TMP/logs_is_a_file/FINISHED cannot be written (File exists: "
-    "TMP/logs_is_a_file/FINISHED/logs): make it a folder that you may write, or resume a copy of it.",
+    "TMP/logs_is_a_file/FINISHED/logs): make it a folder that you may write, or serve a copy of it.",
   ),
   (
     "serve --resume=runs/three_rooms/FINISHED",
-    "Run FINISHED has taken 400 environment steps, and its budget is 400: give it more with "
-    "--config.environment_steps.",
+    "'slipstream serve' has no flag --resume: see 'slipstream serve --help'.",
   ),
   (
-    "serve --resume=locked/FINISHED --config.environment_steps=500",
+    "serve --run_dir=empty",
+    "No --config is given: name a preset (see 'slipstream presets') or a file.",
+  ),
+  (
+    "serve --config=three_rooms --run_dir=full",
+    "TMP/full holds files, but no run: name a new or an empty folder, or a run directory, with --run_dir.",
+  ),
+  (
+    "serve --config=three_rooms --run_dir=file",
+    "The run directory TMP/file cannot be written (Not a directory): choose another place with --run_dir.",
+  ),
+  (
+    "serve --config=three_rooms --run_dir=/proc/run",
+    "The run directory /proc/run cannot be written (No such file or directory): choose another place with --run_dir.",
+  ),
+  (
+    "serve --config=three_rooms '--run_dir=my run'",
+    "Run name 'my run' is not valid: use letters, digits, '_', '-' and '.'.",
+  ),
+  (
+    "serve --config=three_rooms --run_dir=empty --run_root=runs",
+    "Both --run_dir and --run_root are given: --run_dir alone says where the run is.",
+  ),
+  (
+    "serve --run_dir=runs/three_rooms/FINISHED --method=uniform",
+    "--method is given without --config, and the run in --run_dir has its method: leave it out.",
+  ),
+  (
+    "serve --config=cartpole --run_dir=runs/three_rooms/FINISHED",
+    "The run in TMP/runs/three_rooms/FINISHED is of the config 'three_rooms', and --config is 'cartpole': name another "
+    "--run_dir, or leave --config out.",
+  ),
+  (
+    "serve --run_dir=config_is_begun/FINISHED",
+    "The config file TMP/config_is_begun/FINISHED/config.json is not JSON (Expecting property name enclosed in "
+    "double quotes: line 1 column 2 (char 1)): correct it, or write one with --print_config.",
+  ),
+  (
+    "serve --run_dir=status_is_begun/FINISHED --config.environment_steps=500",
+    "TMP/status_is_begun/FINISHED/status.json cannot be read (Expecting property name enclosed in double quotes: "
+    "line 1 column 2 (char 1)): remove it to resume without the run's earlier counts.",
+  ),
+  (
+    "serve --run_dir=locked/FINISHED --config.environment_steps=500",
     "Another process serves the run of TMP/locked/FINISHED/checkpoints/replay: wait for its end, or use its address.",
   ),
   (
@@ -312,8 +355,19 @@ ROWS = (
   ),
   (
     "train --resume=tables_are_bytes/FINISHED --config.environment_steps=500 --inline --quiet",
-    "The checkpoint in TMP/tables_are_bytes/FINISHED/checkpoints/replay cannot be read: move the last folder there "
-    "away to resume from the one before it, or start a new run; nothing of it was changed.",
+    "No snapshot in TMP/tables_are_bytes/FINISHED/checkpoints/replay is whole (000001: tables/chunks.tfrecord has 4 "
+    "bytes and had BYTES): put a copy of one there, or start a new run; nothing of it was changed.",
+  ),
+  (
+    "train --resume=seal_is_missing/FINISHED --config.environment_steps=500 --inline --quiet",
+    "No snapshot in TMP/seal_is_missing/FINISHED/checkpoints/replay is whole (000001: snapshot.json is missing): put a "
+    "copy of one there, or start a new run; nothing of it was changed.",
+  ),
+  (
+    "train --resume=former_release/FINISHED --config.environment_steps=500 --inline --quiet",
+    "The checkpoint in TMP/former_release/FINISHED/checkpoints/replay has an earlier layout version, and this release of "
+    f"slipstream writes {LAYOUT_VERSION}: resume the run with the release that began it, or start a new run; nothing of it was "
+    "changed.",
   ),
   (
     "train --config=faulty.json --video_period_seconds=60",

@@ -3,8 +3,44 @@
 # Command line -> what it says; see `tests/slipstream/test_mistakes.py` for the names in capitals.
 ROWS = (
   (
+    "serve --config=three_rooms --port=0 --run_dir=runs/new --metrics_port=SILENT",
+    "Port SILENT is in use, so nobody could read the metrics: end wh"
+    "at listens there, or choose another port with --metrics_port.",
+  ),
+  (
+    "learn --server=localhost:RUNNING --metrics_port=SILENT",
+    "Port SILENT is in use, so nobody could read the metrics: end wh"
+    "at listens there, or choose another port with --metrics_port.",
+  ),
+  (
+    "act --server=localhost:RUNNING --metrics_port=SILENT",
+    "Port SILENT is in use, so nobody could read the metrics: end wh"
+    "at listens there, or choose another port with --metrics_port.",
+  ),
+  (
+    "evaluate --server=localhost:RUNNING --metrics_port=SILENT",
+    "Port SILENT is in use, so nobody could read the metrics: end wh"
+    "at listens there, or choose another port with --metrics_port.",
+  ),
+  (
+    "act --server=localhost:RUNNING --metrics_port=70000",
+    "--metrics_port is 70000, which does not exist: use one from 1 to 65535, or 0 for a free one.",
+  ),
+  (
+    "act --server=localhost:RUNNING --metrics_port=http",
+    "--metrics_port is 'http': it must be an integer (see 'slipstream act --help').",
+  ),
+  (
+    "serve --config=three_rooms --port=9464 --metrics_port=9464",
+    "--port and --metrics_port are both 9464: give one of them another port.",
+  ),
+  (
+    "evaluate --checkpoint=policy.npz --metrics_port=9464",
+    "--metrics_port has no effect with --checkpoint: leave it out (see 'slipstream evaluate --help').",
+  ),
+  (
     "learn",
-    "No --server is given: write --server=host:port of a running replay server.",
+    "No --server is given: write --server=host:port of a running replay server, or --server=@RUN_DIR.",
   ),
   (
     "learn --server=somewhere",
@@ -53,8 +89,12 @@ ROWS = (
   ),
   (
     "learn --server=localhost:VERSION_2",
-    "The server's data have layout version 2 and this installation writes 4: use the same release of slipstream on "
+    "The server's data have layout version 2 and this installation writes 5: use the same release of slipstream on "
     "both sides.",
+  ),
+  (
+    "act --server=localhost:NOBODY --index=3 --host_index",
+    "Both --index and --host_index are given: leave one of them out.",
   ),
   (
     "learn --server=localhost:RUNNING --run_dir=file",
@@ -74,8 +114,31 @@ ROWS = (
     "'slipstream learn' takes no --config.* of its own: give it to 'train', 'serve' or 'events'.",
   ),
   (
+    "learn --server=@",
+    "--server=@ names no run directory: write --server=@RUN_DIR, or --server=host:port.",
+  ),
+  (
+    "act --server=@empty",
+    "TMP/empty is not a run directory (waited 0.2 s): check the path, or begin a run there with 'slipstream serve "
+    "--run_dir=TMP/empty'.",
+  ),
+  (
+    "evaluate --server=@nowhere",
+    "TMP/nowhere is not a run directory (waited 0.2 s): check the path, or begin a run there with 'slipstream serve "
+    "--run_dir=TMP/nowhere'.",
+  ),
+  (
+    "status --server=@renamed/another_name",
+    "The run in TMP/renamed/another_name has no server (waited 0.2 s): start it with 'slipstream serve "
+    "--run_dir=TMP/renamed/another_name'.",
+  ),
+  (
+    "doctor --server=@renamed/another_name",
+    "The run in TMP/renamed/another_name has no server: start it with 'slipstream serve --run_dir=TMP/renamed/another_name'.",
+  ),
+  (
     "act",
-    "No --server is given: write --server=host:port of a running replay server.",
+    "No --server is given: write --server=host:port of a running replay server, or --server=@RUN_DIR.",
   ),
   (
     "act --server=localhost:99999",
@@ -97,8 +160,26 @@ ROWS = (
   ),
   (
     "act --server=localhost:ELSEWHERE",
+    "The run's config names the environment 'their_worlds:Maze', and the module their_worlds may not be imported for "
+    "it: if you trust whoever serves the run, give its folder with --pythonpath, or, if it is installed, "
+    "--allow_module=their_worlds.",
+  ),
+  (
+    "act --server=localhost:ELSEWHERE --allow_module=their_worlds",
     "The environment, 'their_worlds:Maze', cannot be loaded: there is no module 'their_worlds', install its "
     "package or give its folder with --pythonpath.",
+  ),
+  (
+    "evaluate --server=localhost:ELSEWHERE --allow_module=ours",
+    "The run's config names the environment 'their_worlds:Maze', and the module their_worlds may not be imported for "
+    "it: if you trust whoever serves the run, give its folder with --pythonpath, or, if it is installed, "
+    "--allow_module=their_worlds.",
+  ),
+  (
+    "attach --server=localhost:ELSEWHERE",
+    "The run's config names the environment 'their_worlds:Maze', and the module their_worlds may not be imported for "
+    "it: if you trust whoever serves the run, give its folder with --pythonpath, or, if it is installed, "
+    "--allow_module=their_worlds.",
   ),
   (
     "act --server=localhost:OTHER_WORLD",
@@ -114,6 +195,30 @@ ROWS = (
     "--index is 'first': it must be a non-negative integer (see 'slipstream act --help').",
   ),
   (
+    "JOB_COMPLETION_INDEX=first act --server=localhost:RUNNING",
+    "The environment variable JOB_COMPLETION_INDEX is 'first', and a worker's index is a whole number from 0 on: correct it, or "
+    "give --index.",
+  ),
+  (
+    "JOB_COMPLETION_INDEX= SLURM_PROCID=1 act --server=localhost:RUNNING",
+    "The environment variable JOB_COMPLETION_INDEX is '', and a worker's index is a whole number from 0 on: correct it, or give "
+    "--index.",
+  ),
+  (
+    "SLURM_ARRAY_TASK_ID=-1 act --server=localhost:RUNNING",
+    "The environment variable SLURM_ARRAY_TASK_ID is '-1', and a worker's index is a whole number from 0 on: correct it, or give "
+    "--index.",
+  ),
+  (
+    "SLURM_PROCID=2.5 act --server=localhost:RUNNING",
+    "The environment variable SLURM_PROCID is '2.5', and a worker's index is a whole number from 0 on: correct it, or give "
+    "--index.",
+  ),
+  (
+    "SLURM_PROCID=2.5 act --server=localhost:RUNNING --index=0 --name=a/c",
+    "Worker name 'a/c' is not valid: use letters, digits, '_', '-' and '.'.",
+  ),
+  (
     "act --server=localhost:RUNNING --name=a/b",
     "Worker name 'a/b' is not valid: use letters, digits, '_', '-' and '.'.",
   ),
@@ -127,7 +232,7 @@ ROWS = (
   ),
   (
     "attach",
-    "No --server is given: write --server=host:port of a running replay server.",
+    "No --server is given: write --server=host:port of a running replay server, or --server=@RUN_DIR.",
   ),
   (
     "attach --server=localhost:NOBODY",
@@ -161,7 +266,7 @@ ROWS = (
     "Run run at localhost:INLINE is an inline run, which nobody can join: start it without --inline.",
   ),
   (
-    "evaluate --server=localhost:ELSEWHERE",
+    "evaluate --server=localhost:ELSEWHERE --allow_module=their_worlds",
     "The environment, 'their_worlds:Maze', cannot be loaded: there is no module 'their_worlds', install its "
     "package or give its folder with --pythonpath.",
   ),
@@ -184,7 +289,7 @@ ROWS = (
   ),
   (
     "status",
-    "No --server is given: write --server=host:port of a running replay server.",
+    "No --server is given: write --server=host:port of a running replay server, or --server=@RUN_DIR.",
   ),
   (
     "status --server=somewhere",
@@ -203,6 +308,49 @@ ROWS = (
   (
     "status --server=localhost:BARE",
     "The server at localhost:BARE has no status after 0.2 s: see its log.",
+  ),
+  (
+    "stop",
+    "No --server is given: write --server=host:port of a running replay server, or --server=@RUN_DIR.",
+  ),
+  (
+    "stop --server=localhost:NOBODY",
+    "No replay server answers at localhost:NOBODY (waited 0.2 s): start one with 'slipstream serve', or check the "
+    "host, the port and the firewall.",
+  ),
+  (
+    "stop --server=localhost:FOREIGN",
+    "The server at localhost:FOREIGN has no table 'status', so it is no Slipstream server of this version: check "
+    "the address, or use one release on both sides.",
+  ),
+  (
+    "stop --server=localhost:BARE --yes",
+    "The server at localhost:BARE has no status after 0.2 s: see its log.",
+  ),
+  (
+    "stop --server=somewhere",
+    "The server address 'somewhere' is not valid: write host:port, as in localhost:8000.",
+  ),
+  (
+    "snapshot",
+    "No --server is given: write --server=host:port of a running replay server, or --server=@RUN_DIR.",
+  ),
+  (
+    "snapshot --server=localhost:NOBODY",
+    "No replay server answers at localhost:NOBODY (waited 0.2 s): start one with 'slipstream serve', or check the "
+    "host, the port and the firewall.",
+  ),
+  (
+    "snapshot --server=localhost:BARE",
+    "The server at localhost:BARE has no status after 0.2 s: see its log.",
+  ),
+  (
+    "act --server=localhost:RUNNING --server_timeout=-1",
+    "--server_timeout is '-1': it must be a non-negative number (see 'slipstream act --help').",
+  ),
+  (
+    "evaluate --checkpoint=policy.npz --server_timeout=5",
+    "--server_timeout has no effect with --checkpoint: leave it out (see 'slipstream evaluate --help').",
   ),
   (
     "doctor --server=somewhere",
@@ -235,7 +383,7 @@ FINDINGS = (
   ),
   (
     "doctor --server=localhost:VERSION_2",
-    "server: The server's data have layout version 2 and this installation writes 4: use the same release of slipstream on "
+    "server: The server's data have layout version 2 and this installation writes 5: use the same release of slipstream on "
     "both sides.",
   ),
 )

@@ -1,0 +1,81 @@
+"""What a server that is served over TLS does when others reach its tables without it."""
+
+import contextlib
+import pathlib
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from configs import UserError
+from launch.view import plain_line
+from replay_server.contract import layout
+from replay_server.contract.connection import Connection
+from replay_server.contract.messages import Heartbeat, encode
+from replay_server.contract.probes import is_reachable_without_tls, listens, speaks_tls
+from replay_server.process.guard import Guard
+from replay_server.process.keeper import Keeper
+from replay_server.process.private_port import keep_private
+from replay_server.process.server import ReplayServer
+from tests.serving import make_config, serving
+
+
+@pytest.fixture(name="server")
+def _server(tmp_path: pathlib.Path) -> Iterator[ReplayServer]:
+  with serving(make_config(), tmp_path) as server:
+    yield server
+
+
+def _beat(name: str, host: str, reaches: bool) -> Heartbeat:
+  return Heartbeat(name, "actor", host, 1, "running", instance=name, paused=True, reaches_plain_port=reaches)
+
+
+def _send(server: ReplayServer, *beats: Heartbeat) -> None:
+  with contextlib.closing(server.connection.writer()) as writer:
+    for beat in beats:
+      writer.write(layout.HEARTBEATS, [encode(beat)])
+
+
+def test_the_status_names_the_hosts_that_reach_the_plain_port(server: ReplayServer, tmp_path: pathlib.Path) -> None:
+  with contextlib.closing(Keeper(server, tmp_path, guard=Guard(server.port))) as keeper:
+    _send(server, _beat("a", "near", False), _beat("b", "far", True), _beat("c", "far", True), _beat("d", "away", True))
+    status = keeper.tick()
+  assert status.plain_port == server.port
+  assert status.hosts_on_plain_port == ("away", "far")
+  assert f"port {server.port} is open to away" in plain_line(status)
+
+
+def test_a_server_without_tls_has_no_plain_port(server: ReplayServer, tmp_path: pathlib.Path) -> None:
+  with contextlib.closing(Keeper(server, tmp_path)) as keeper:
+    assert keeper.tick().plain_port == 0
+
+
+def test_a_server_that_is_for_tls_only_writes_a_snapshot_and_ends(server: ReplayServer, tmp_path: pathlib.Path) -> None:
+  with contextlib.closing(Keeper(server, tmp_path, guard=Guard(server.port, ends_server=True))) as keeper:
+    _send(server, _beat("a", "near", False), _beat("b", "far", True))
+    with pytest.raises(UserError) as ended:
+      keeper.run(threading.Event())
+  assert str(ended.value) == (
+    f"The server's port {server.port}, which is not protected, can be reached from far, and --tls_only is set: close it with a "
+    "firewall or a network policy (docs/security.md), and start the server again."
+  )
+  assert server.snapshot == 1
+
+
+def test_a_private_server_answers_its_own_host(tmp_path: pathlib.Path) -> None:
+  with serving(make_config(), tmp_path, is_private=True) as server:
+    assert keep_private(server.port) > 0  # It is the sockets of Reverb that are filtered.
+    connection = Connection(server.address)
+    connection.wait_until_up(60)
+    assert connection.run_id == "run"
+  assert keep_private(server.port) == 0
+
+
+def test_what_listens_on_this_host_is_not_taken_for_a_port_that_is_open_to_others(server: ReplayServer) -> None:
+  assert listens(server.address)
+  assert not speaks_tls(server.address)
+  assert not is_reachable_without_tls(server.address)
+  with socket.socket() as bound:
+    bound.bind(("127.0.0.1", 0))
+    assert not listens(f"127.0.0.1:{bound.getsockname()[1]}")
