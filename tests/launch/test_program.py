@@ -170,7 +170,7 @@ def test_a_terminal_that_closes_asks_all_roles_to_stop(tmp_path):
     run_dir = run_dir_of(run)
     wait_for(lambda: status_of(run_dir)["gradient_steps"] > 0, START_SECONDS, "the first gradient steps")
     own = [child.pid for child in run.children()]
-    os.killpg(run.pid, signal.SIGHUP)  # As a terminal does, to all of them at once.
+    os.killpg(run.process.pid, signal.SIGHUP)  # As a terminal does, to all of them at once.
     assert run.wait(60) == 143, run.output()
   assert_all_gone(own)
   assert status_of(run_dir)["phase"] == "stopping"
