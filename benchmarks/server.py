@@ -136,7 +136,6 @@ def main() -> None:
     server = reverb.Server(make_tables(manifest), checkpointer=DefaultCheckpointer(directory))
     print(f"localhost:{server.port}", flush=True)
     sys.stdin.read()
-    server.stop()
   # Reverb's threads can hold up the interpreter's end.
   sys.stdout.flush()
   os._exit(0)

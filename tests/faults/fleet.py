@@ -28,6 +28,7 @@ from configs import (
   TableSpec,
   to_json,
 )
+from configs.exit_codes import is_restarted
 from tests.faults.lab import Host
 from tests.faults.ledger import Count, Episode, Step, compare, read_ledgers, read_rows
 from tests.faults.world import LEDGER
@@ -40,8 +41,6 @@ START_SECONDS = 180.0
 COMMAND_SECONDS = 120.0
 # What a role did last may show in the status for so long after its end.
 LAST_NEWS_SECONDS = 2.0
-# What an orchestrator starts again: docs/usage.md has the table of exit codes.
-RESTARTED = (1, 4, 137, 143)
 _BACK_OFF_SECONDS = 1.0
 _END_SECONDS = 30.0
 _CAPACITY = 400_000
@@ -243,7 +242,7 @@ class Fleet:
       code = role.process.returncode
       role.exits.append(128 - code if code < 0 else code)
       self._due[role.name] = due = time.monotonic() + _BACK_OFF_SECONDS
-    if role.wanted and role.exits[-1] in RESTARTED and time.monotonic() >= due:
+    if role.wanted and is_restarted(role.exits[-1]) and time.monotonic() >= due:
       del self._due[role.name]
       role.start()
 
