@@ -18,17 +18,20 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import psutil
 
+from replay_server.contract.status import SERVER
 from tests.faults.fleet import CaseFailed, Fleet
 
 _SAMPLE_SECONDS = 5.0
 _KILL_SECONDS = 120.0
 _WARM_UP = 0.3  # Of the whole time.
 _LIFE_WARM_UP = 5.0  # Minutes.
+# A server's memory rises with its snapshots, by less and less, and has its size after some eight minutes of them.
+_SERVER_WARM_UP = 10.0
 # Of both tables: they must be full at the end of the warm-up, since the server's memory grows until then.
 _CAPACITY = 40_000
-_VICTIMS = ("actor_0", "learner", "evaluator", "actor_1", "server")
+# In turn. The server is killed early and then lives for 24 minutes, longer than its warm-up.
+_VICTIMS = ("actor_0", "server", *(("learner", "evaluator", "actor_1", "actor_0") * 3)[:11])
 _SERVED_SECONDS = 60.0
-# A server's memory rises with each of its first fifteen or so snapshots, so they must come within a life's warm-up.
 _SNAPSHOT_SECONDS = 10.0
 
 
@@ -85,15 +88,16 @@ def _megabytes(path: pathlib.Path) -> float:
 def growth(samples: Sequence[Sample], role: str) -> float:
   """MB an hour by which a role's memory grows after the warm-up: the slope common to its lives, each with its own level.
 
-  Every life has a warm-up of its own: a server's buffers have their size after its first snapshots.
+  Every life has a warm-up of its own.
   """
+  warm_up = (_SERVER_WARM_UP if role == SERVER else _LIFE_WARM_UP) / 60
   last = samples[-1].minutes
   lives: dict[int, list[tuple[float, float]]] = {}
   for sample in samples:
     if sample.minutes > _WARM_UP * last and role in sample.memory:
       lives.setdefault(sample.lives[role], []).append((sample.minutes / 60, sample.memory[role]))
   points = [np.array(life) for life in lives.values()]
-  points = [life[life[:, 0] > life[0, 0] + _LIFE_WARM_UP / 60] for life in points]
+  points = [life[life[:, 0] > life[0, 0] + warm_up] for life in points]
   centred = [life - life.mean(axis=0) for life in points if len(life) > 2]
   if not centred:
     return 0.0
