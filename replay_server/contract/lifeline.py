@@ -65,7 +65,7 @@ class Lifeline:
     self._closed = threading.Event()
     self._beat_lock = threading.Lock()
     self._beats = 0
-    self._reaches_plain_port = False
+    self._reached_plain_port = 0
     self._writer = connection.writer()
     if role.kind == "learner":
       connection.news.lease = HeldLease(self.instance)
@@ -141,7 +141,7 @@ class Lifeline:
         return  # After the last heartbeat, another would make the role look alive again.
       self._beats += 1
       beat = heartbeat_of(self.role, self.instance, self._beats, ended)
-      beat = dataclasses.replace(beat, reaches_plain_port=self._reaches_plain_port)
+      beat = dataclasses.replace(beat, reached_plain_port=self._reached_plain_port)
       lease = self._connection.news.lease
       if lease is not None:
         lease.note_sending(self._beats)
@@ -164,9 +164,9 @@ class Lifeline:
       if not port or (port == tried and time.monotonic() - tried_at < _PROBE_SECONDS):
         continue
       reaches = is_reachable_without_tls(f"{host}:{port}")
-      if reaches and not (self._reaches_plain_port and port == tried):
+      if reaches and self._reached_plain_port != port:
         print(
           f"The server's port {port}, which is not protected, can be reached from this host: close it there (docs/security.md).",
           flush=True,
         )
-      self._reaches_plain_port, tried, tried_at = reaches, port, time.monotonic()
+      self._reached_plain_port, tried, tried_at = port if reaches else 0, port, time.monotonic()

@@ -37,7 +37,8 @@ class Heartbeat:
     instance: of the process; another one each time that it is started.
     number: of heartbeats that the instance has sent, this one included.
     paused: whether it writes nothing now, as the server asked for.
-    reaches_plain_port: whether it is on another host than the server, which is served over TLS, and reaches it without TLS too.
+    reached_plain_port: of a server that is served over TLS: its port without TLS, if this process is on another host and has
+      reached it; else 0.
     wait: what it waits for; None if it does not wait.
   """
 
@@ -51,7 +52,7 @@ class Heartbeat:
   instance: str = ""
   number: int = 0
   paused: bool = False
-  reaches_plain_port: bool = False
+  reached_plain_port: int = 0
   wait: Wait | None = None
 
 

@@ -54,7 +54,7 @@ class RoleStatus:
     ended: whether it has sent its last heartbeat.
     instance: of the process; see `messages.Heartbeat`.
     paused: whether it writes nothing now.
-    reaches_plain_port: see `messages.Heartbeat`.
+    reached_plain_port: see `messages.Heartbeat`.
     wait: what it waits for; None if it does not wait.
   """
 
@@ -68,7 +68,7 @@ class RoleStatus:
   ended: bool = False
   instance: str = ""
   paused: bool = False
-  reaches_plain_port: bool = False
+  reached_plain_port: int = 0
   wait: Wait | None = None
 
 
@@ -191,7 +191,9 @@ class RunStatus:
   @property
   def hosts_on_plain_port(self) -> tuple[str, ...]:
     """Other hosts than the server's that reach its tables without TLS, although it is served over TLS; sorted."""
-    return tuple(sorted({role.host for role in self.roles if role.alive and role.reaches_plain_port}))
+    # What a role has found of an earlier server's port says nothing of this one's.
+    reached = (role for role in self.roles if role.alive and role.reached_plain_port == self.plain_port)
+    return tuple(sorted({role.host for role in reached})) if self.plain_port else ()
 
   @property
   def restarts(self) -> int:

@@ -265,7 +265,7 @@ class Monitor:
         ended=beat.ended,
         instance=instance,
         paused=beat.paused,
-        reaches_plain_port=beat.reaches_plain_port,
+        reached_plain_port=beat.reached_plain_port,
         wait=beat.wait and dataclasses.replace(beat.wait, seconds=beat.wait.seconds + silent),
       )
 

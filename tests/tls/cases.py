@@ -181,7 +181,7 @@ def _other_port(run: TlsRun) -> str:
 
 
 def _exposed_to(run: TlsRun) -> set[str]:
-  return {role["host"] for role in run.status().get("roles", ()) if role["alive"] and role["reaches_plain_port"]}
+  return {role["host"] for role in run.status().get("roles", ()) if role["alive"] and role["reached_plain_port"]}
 
 
 def _tls_only(run: TlsRun) -> str:

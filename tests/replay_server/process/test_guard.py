@@ -27,8 +27,8 @@ def _server(tmp_path: pathlib.Path) -> Iterator[ReplayServer]:
     yield server
 
 
-def _beat(name: str, host: str, reaches: bool) -> Heartbeat:
-  return Heartbeat(name, "actor", host, 1, "running", instance=name, paused=True, reaches_plain_port=reaches)
+def _beat(name: str, host: str, reached: int = 0) -> Heartbeat:
+  return Heartbeat(name, "actor", host, 1, "running", instance=name, paused=True, reached_plain_port=reached)
 
 
 def _send(server: ReplayServer, *beats: Heartbeat) -> None:
@@ -39,7 +39,8 @@ def _send(server: ReplayServer, *beats: Heartbeat) -> None:
 
 def test_the_status_names_the_hosts_that_reach_the_plain_port(server: ReplayServer, tmp_path: pathlib.Path) -> None:
   with contextlib.closing(Keeper(server, tmp_path, guard=Guard(server.port))) as keeper:
-    _send(server, _beat("a", "near", False), _beat("b", "far", True), _beat("c", "far", True), _beat("d", "away", True))
+    port = server.port
+    _send(server, _beat("a", "near"), _beat("b", "far", port), _beat("c", "far", port), _beat("d", "away", port))
     status = keeper.tick()
   assert status.plain_port == server.port
   assert status.hosts_on_plain_port == ("away", "far")
@@ -53,7 +54,7 @@ def test_a_server_without_tls_has_no_plain_port(server: ReplayServer, tmp_path: 
 
 def test_a_server_that_is_for_tls_only_writes_a_snapshot_and_ends(server: ReplayServer, tmp_path: pathlib.Path) -> None:
   with contextlib.closing(Keeper(server, tmp_path, guard=Guard(server.port, ends_server=True))) as keeper:
-    _send(server, _beat("a", "near", False), _beat("b", "far", True))
+    _send(server, _beat("a", "near"), _beat("b", "far", server.port))
     with pytest.raises(UserError) as ended:
       keeper.run(threading.Event())
   assert str(ended.value) == (
@@ -61,6 +62,14 @@ def test_a_server_that_is_for_tls_only_writes_a_snapshot_and_ends(server: Replay
     "firewall or a network policy (docs/security.md), and start the server again."
   )
   assert server.snapshot == 1
+
+
+def test_what_a_role_has_found_of_an_earlier_server_does_not_end_this_one(
+  server: ReplayServer, tmp_path: pathlib.Path
+) -> None:
+  with contextlib.closing(Keeper(server, tmp_path, guard=Guard(server.port, ends_server=True))) as keeper:
+    _send(server, _beat("a", "far", server.port - 1))
+    assert keeper.tick().hosts_on_plain_port == ()
 
 
 def test_a_private_server_answers_its_own_host(tmp_path: pathlib.Path) -> None:
