@@ -72,11 +72,14 @@ figure.savefig("/tmp/picture.png")
 print("all libraries work")
 """
 _MEASURE_HEALTH = """
-import resource, subprocess, sys
-TRIES = 10
-codes = {subprocess.run(["slipstream-health"], stdout=subprocess.DEVNULL).returncode for _ in range(TRIES)}
-used = resource.getrusage(resource.RUSAGE_CHILDREN)
-print((used.ru_utime + used.ru_stime) / TRIES, *codes)
+import resource, statistics, subprocess
+seconds, codes = [], set()
+for _ in range(11):
+  before = resource.getrusage(resource.RUSAGE_CHILDREN)
+  codes.add(subprocess.run(["slipstream-health"], stdout=subprocess.DEVNULL).returncode)
+  after = resource.getrusage(resource.RUSAGE_CHILDREN)
+  seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+print(statistics.median(seconds), *codes)
 """
 _KILL_ROLE = """
 import os, pathlib, signal
