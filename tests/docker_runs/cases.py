@@ -26,6 +26,7 @@ from tests.docker_runs.engine import (
   wait_for,
 )
 from tests.docker_runs.stack import ROLES, Stack
+from tests.docker_runs.tls import run_over_tls
 
 MOST_BYTES = 1.4e9
 MOST_HEALTH_SECONDS = 0.1
@@ -415,6 +416,11 @@ def _mounted_folder(bench: Bench) -> str:
   return f"a folder at /worlds: solved, {len(codes)} containers ended with 0 after {seconds:.0f} s"
 
 
+def _tls(bench: Bench) -> str:
+  flags = f"{_ENDLESS} --config.evaluator.solved_evaluations=0"
+  return run_over_tls(f"{bench.stack.project}-tls", bench.image, flags)
+
+
 CASES = (
   Case("lint", "hadolint reads the Dockerfiles", _lint),
   Case("build", "the image cpu is built", _build),
@@ -424,6 +430,7 @@ CASES = (
   Case("namespace", "roles of equal PIDs share a network namespace", _shared_namespace),
   Case("derived", "a world in an image of its own", _derived_image),
   Case("mounted", "a world in a mounted folder", _mounted_folder),
+  Case("tls", "docker/compose.tls.yaml comes up, and intruders try to join", _tls),
   Case("up", "docker/compose.yaml comes up", _up),
   Case("health", "the health check's CPU time", _health),
   Case("tensorboard", "TensorBoard reads the run", _tensorboard),
