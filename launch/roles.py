@@ -116,7 +116,7 @@ def serve(
     else:
       guard = Guard(server.port, tls.only)
       port = port or _free_port(but=server.port)
-      stack.enter_context(server_tunnel(tls, port, server.port, process.server_lost))
+      stack.enter_context(server_tunnel(tls, port, server.port, process.server_lost, server.is_loopback_only))
       print(f"Serving run {run.run_id} on port {port}, over TLS.", flush=True)
     run.write_config(config)
     server.connection.progress = process.progress

@@ -224,7 +224,9 @@ def client_tunnel(tls: Tls, address: str, on_lost: Callable[[str], None] | None 
 
 
 @contextlib.contextmanager
-def server_tunnel(tls: ServerTls, port: int, plain_port: int, on_lost: Callable[[str], None]) -> Iterator[None]:
+def server_tunnel(
+  tls: ServerTls, port: int, plain_port: int, on_lost: Callable[[str], None], loopback_only: bool = False
+) -> Iterator[None]:
   """A tunnel from `port` of every address of this host to Reverb, which ends with the `with` statement.
 
   Args:
@@ -232,21 +234,26 @@ def server_tunnel(tls: ServerTls, port: int, plain_port: int, on_lost: Callable[
     port: on which it listens.
     plain_port: on which Reverb listens.
     on_lost: called in another thread with a sentence when the tunnel has died too often.
+    loopback_only: whether Reverb is reached by this host's loopback address alone. Any other is preferred: a client of another
+      make may have the server's process id on its own machine, and Reverb would take it for the server itself.
 
   Raises:
     UserError: stunnel is not installed or does not start, or this host has no address but that of its loopback device.
   """
 
+  def address() -> str:
+    return "127.0.0.1" if loopback_only else _own_address()
+
   def configure() -> list[str]:
     return [
       f"accept = {'::' if socket.has_dualstack_ipv6() else '0.0.0.0'}:{port}",
-      f"connect = {_own_address()}:{plain_port}",
+      f"connect = {address()}:{plain_port}",
       "requireCert = yes",
       *([] if tls.crl is None else [f"CRLfile = {tls.crl}"]),
       *_keep_alive("l"),
     ]
 
-  _own_address()  # So that its absence is told before anything is started.
+  address()  # So that its absence is told before anything is started.
   tunnel = Tunnel(tls, configure, ServerLog(), on_lost)
   with contextlib.closing(tunnel):
     tunnel.start()

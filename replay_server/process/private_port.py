@@ -1,7 +1,8 @@
 """Lets nobody but this host connect to a port of this process.
 
-Reverb listens on every address and has no setting for that. But the kernel lets a process filter what its own sockets receive,
-without any privilege. Others then see the port as if a firewall dropped their packets.
+Reverb listens on every address and has no setting for that. But the kernel lets a process filter what its own sockets receive.
+Others then see the port as if a firewall dropped their packets. Recent kernels (seen with 6.18) refuse the filter to a process
+without privileges, as in a container. There the sockets are bound to the loopback device, for which Linux 5.7 and later ask none.
 """
 
 import contextlib
@@ -27,6 +28,18 @@ _LOAD_BYTE, _LOAD, _TO_X, _FROM_X, _AND, _IF_EQUAL, _IF_EQUAL_X, _RETURN = (
   0x1D,
   0x06,
 )
+
+
+class Kept(NamedTuple):
+  """What was closed to others.
+
+  Attributes:
+    sockets: that listen on the port.
+    loopback_only: whether this host, too, reaches them by its loopback addresses alone.
+  """
+
+  sockets: int
+  loopback_only: bool
 
 
 class _Step(NamedTuple):
@@ -64,34 +77,40 @@ _PROGRAM = (
 )
 
 
-def keep_private(port: int) -> int:
-  """Lets only this host connect to `port`, on which this process listens; returns how many sockets there are.
+def keep_private(port: int) -> Kept:
+  """Lets only this host connect to `port`, on which this process listens.
 
   Raises:
-    OSError: the kernel takes no filter.
+    OSError: the kernel allows neither way.
   """
-  found = 0
+  modes = []
   for descriptor in pathlib.Path("/proc/self/fd").iterdir():
     with contextlib.suppress(FileNotFoundError):  # Another thread may close it meanwhile.
       if descriptor.is_socket():
-        found += _keep_private(int(descriptor.name), port)
-  return found
+        # The settings belong to the socket, which a duplicate shares; the descriptor itself stays Reverb's.
+        with socket.socket(fileno=os.dup(int(descriptor.name))) as found:
+          if _listens_on(found, port):
+            modes.append(_close_to_others(found))
+  return Kept(len(modes), any(modes))
 
 
-def _keep_private(descriptor: int, port: int) -> bool:
-  # The filter belongs to the socket, which a duplicate shares; the descriptor itself stays Reverb's.
-  with socket.socket(fileno=os.dup(descriptor)) as listening:
-    if listening.family not in (socket.AF_INET, socket.AF_INET6) or listening.type != socket.SOCK_STREAM:
-      return False
-    if not listening.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) or listening.getsockname()[1] != port:
-      return False
-    program = _assembled(_PROGRAM)
-    buffer = ctypes.create_string_buffer(program)
-    # struct sock_fprog: the number of instructions, and where they are.
-    listening.setsockopt(
-      socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HP", len(_PROGRAM), ctypes.addressof(buffer))
-    )
+def _listens_on(found: socket.socket, port: int) -> bool:
+  if found.family not in (socket.AF_INET, socket.AF_INET6) or found.type != socket.SOCK_STREAM:
+    return False
+  return bool(found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)) and found.getsockname()[1] == port
+
+
+def _close_to_others(listening: socket.socket) -> bool:
+  """Returns whether only loopback addresses lead to the socket from now on."""
+  buffer = ctypes.create_string_buffer(_assembled(_PROGRAM))
+  # struct sock_fprog: the number of instructions, and where they are.
+  program = struct.pack("HP", len(_PROGRAM), ctypes.addressof(buffer))
+  try:
+    listening.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
+  except PermissionError:
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo\0")
     return True
+  return False
 
 
 def _assembled(program: Sequence[_Step]) -> bytes:

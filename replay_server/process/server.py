@@ -44,6 +44,7 @@ class ReplayServer:
   Attributes:
     address: "host:port" for this machine.
     port: on which it listens.
+    is_loopback_only: whether this machine reaches it by its loopback addresses alone.
     connection: to this server.
     manifest: of the run, as in the run table.
     restored: whether the tables came from a snapshot.
@@ -89,6 +90,7 @@ class ReplayServer:
       f"Another process serves the run of {checkpoint_dir}: wait for its end, or use its address.",
     )
     self._is_private = is_private
+    self.is_loopback_only = False
     try:
       self._start(Manifest.of(run_id, config, spec, inline), checkpoint_dir, port)
     except BaseException:
@@ -166,7 +168,7 @@ class ReplayServer:
 
   def _keep_private(self) -> None:
     try:
-      sockets = keep_private(self.port)
+      sockets, self.is_loopback_only = keep_private(self.port)
     except OSError as error:
       print(
         f"The kernel refuses to close port {self.port} to other hosts ({error.strerror}): close it yourself.",

@@ -1,8 +1,11 @@
 """What a server that is served over TLS does when others reach its tables without it."""
 
 import contextlib
+import os
 import pathlib
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -18,6 +21,7 @@ from replay_server.process.guard import Guard
 from replay_server.process.keeper import Keeper
 from replay_server.process.private_port import keep_private
 from replay_server.process.server import ReplayServer
+from tests.launch.processes import ROOT
 from tests.serving import make_config, serving
 
 
@@ -74,11 +78,44 @@ def test_what_a_role_has_found_of_an_earlier_server_does_not_end_this_one(
 
 def test_a_private_server_answers_its_own_host(tmp_path: pathlib.Path) -> None:
   with serving(make_config(), tmp_path, is_private=True) as server:
-    assert keep_private(server.port) > 0  # It is the sockets of Reverb that are filtered.
+    assert keep_private(server.port).sockets > 0  # It is the sockets of Reverb that are filtered.
     connection = Connection(server.address)
     connection.wait_until_up(60)
     assert connection.run_id == "run"
-  assert keep_private(server.port) == 0
+  assert keep_private(server.port).sockets == 0
+
+
+_UNPRIVILEGED = """
+import ctypes, os, socket
+from replay_server.process.private_port import keep_private
+listening = socket.create_server(("", 0))
+port = listening.getsockname()[1]
+addresses = {found[4][0] for found in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
+os.setuid(65534)
+ctypes.CDLL(None).prctl(4, 1)  # PR_SET_DUMPABLE, so that it may look at its own descriptors, as without the change of user.
+kept = keep_private(port)
+assert kept.sockets == 1
+connection = socket.create_connection(("127.0.0.1", port), 5)
+connection.sendall(b"1")
+accepted, _ = listening.accept()
+assert accepted.recv(1) == b"1"
+for address in addresses:
+  if address.startswith("127.") or not kept.loopback_only:
+    continue
+  try:
+    socket.create_connection((address, port), 5)
+  except ConnectionRefusedError:
+    continue
+  raise AssertionError(f"{address} leads to the port")
+print("kept")
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+def test_a_process_without_privileges_keeps_its_port_private_too() -> None:
+  words = [sys.executable, "-c", _UNPRIVILEGED]
+  done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+  assert done.stdout == "kept\n", done.stderr
 
 
 def test_what_listens_on_this_host_is_not_taken_for_a_port_that_is_open_to_others(server: ReplayServer) -> None:
