@@ -58,7 +58,7 @@ def small_config() -> str:
     "learner.updates_per_block": "8",
     "evaluator.solved_event": "",
     "evaluator.solved_return": "-1000",
-    "evaluator.solved_evaluations": "2",
+    "evaluator.solved_evaluations": "24",
     "evaluator.period_seconds": "0.5",
   }
   return to_json(override(load_config("three_rooms"), changes))
