@@ -1,7 +1,7 @@
 """The replay memory: rows in, drawn rows out (SSET, Algorithm 1, without a server)."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from configs import UserError
 from replay_memory import kernels
 from replay_memory.kernels import NONE, Drawn, Incoming
 from replay_memory.plan import Plan, allocate
-from replay_memory.state import SEQUENCES, State, live_slots, pack, unpack
+from replay_memory.state import State, live_slots, pack, unpack
 from replay_server.contract.codec import Packed, RowCodec
 from replay_server.contract.layout import MAX_PRIORITY
 
@@ -388,8 +388,3 @@ def _check_tables(before: npt.NDArray[np.float64], now: npt.NDArray[np.float64])
       "The learner's checkpoint has other priority exponents than the config, or other tables that draw by priority: resume with "
       "the selectors and the replay.priority.exponent that the run had."
     )
-
-
-def sequences_of(state: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
-  """The numbers of a state's rows in the stream, int64 [n], ascending."""
-  return state[SEQUENCES]
