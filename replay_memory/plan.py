@@ -14,7 +14,7 @@ from replay_memory.kernels import NONE, Memory
 # Episodes without a stored row that are remembered, so that a row that comes again is known, and gaps that are.
 SPARE_RECORDS = 4_096
 MOST_GAPS = 4_096
-# Levels of the largest tree of sums, of 64^6 leaves.
+# Levels of the largest tree of sums, of 8^11 leaves.
 _MOST_LEVELS = 11
 
 _SELECTORS = {
