@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from acme.adders import base
 
-from actors.row_writer import Row, RowWriter
+from actors.row_writer import Row, RowSink
 from configs import RunConfig
 from environments.timestep import EventTimeStep
 from replay_server.contract.codec import RowCodec
@@ -77,11 +77,11 @@ class EventTableAdder(base.Adder):
 
   def __init__(
     self,
-    writer: RowWriter,
+    writer: RowSink,
     codec: RowCodec,
     config: RunConfig,
     writer_id: int,
-    histories: RowWriter | None = None,
+    histories: RowSink | None = None,
   ):
     """Makes an adder for one environment.
 
@@ -102,14 +102,15 @@ class EventTableAdder(base.Adder):
     self._gamma = config.learner.discount
     self._tables = [table.name for table in config.replay.all_tables]
     self.set_priorities(())
-    # (The event's bit, its table's bit, its history). An event without a table is only recorded in the rows.
+    # (The event's bit, its table's bit, its history). An event without a table is only recorded in the rows, and so is every
+    # event if the learner has its own memory, where it makes the event tables from the rows.
     self._events = [
       (1 << index, 1 << self._tables.index(event.table), event.history)
       for index, event in enumerate(config.events)
-      if event.table is not None
+      if event.table is not None and config.replay.sampling == "server"
     ]
     self._open: collections.deque[_OpenStep] = collections.deque()
-    self._stored: collections.deque[_Stored] = collections.deque(maxlen=config.max_history)
+    self._stored: collections.deque[_Stored] = collections.deque(maxlen=references_needed(config) - 1)
     self._next_episode = writer_id << EPISODE_BITS
     self._observation: npt.NDArray[Any] | None = None
 
@@ -239,8 +240,8 @@ class EventTableAdder(base.Adder):
 
 
 def references_needed(config: RunConfig) -> int:
-  """How many rows an adder's writer must be able to reference: the longest history and the row just appended."""
-  return config.max_history + 1
+  """How many rows an adder's writer must be able to reference: the longest history that it sends and the row just appended."""
+  return (config.max_history if config.replay.sampling == "server" else 1) + 1
 
 
 def runs_of(steps: Iterable[int]) -> list[tuple[int, int]]:

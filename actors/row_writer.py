@@ -8,13 +8,14 @@ import collections
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy.typing as npt
 
 from configs import ServerLost, Stopped, UserError
 from replay_server.contract.connection import Connection, OtherRun
 from replay_server.contract.layout import MAX_PRIORITY
+from replay_server.contract.local_rows import LocalRows
 from replay_server.contract.reverb_api import Reference
 
 # Items sent one by one take three times as much CPU time as those of a burst, as threads wake each other up for each.
@@ -37,6 +38,59 @@ class Row:
     self.values: npt.NDArray[Any] | None = values  # None once it was sent.
     self.number = number
     self.references: list[Reference] = []  # One, once it was sent.
+
+
+class RowSink(Protocol):
+  """Takes rows, and items that reference them."""
+
+  def append(self, values: npt.NDArray[Any]) -> Row:
+    """As `RowWriter.append`."""
+    ...
+
+  def create_item(self, table: str, row: Row, priority: float = 1.0) -> None:
+    """As `RowWriter.create_item`."""
+    ...
+
+  def flush(self) -> None:
+    """As `RowWriter.flush`."""
+    ...
+
+
+class LocalRowWriter:
+  """Passes the rows of an inline run to its learner's own memory, which makes all further tables itself."""
+
+  waited_seconds = 0.0
+
+  def __init__(self, rows: LocalRows):
+    """Writes to `rows`."""
+    self._rows = rows
+    self._appended = 0
+
+  def append(self, values: npt.NDArray[Any]) -> Row:
+    """A row of float32 [width], for `create_item`; the caller must not change the values any more."""
+    self._appended += 1
+    return Row(values, self._appended)
+
+  def create_item(self, table: str, row: Row, priority: float = 1.0) -> None:
+    """Passes the row on.
+
+    Raises:
+      ValueError: it was passed on before, or `table` is not the one whose place the rows take.
+    """
+    del priority
+    if row.values is None or table != self._rows.table:
+      raise ValueError(f"row {row.number} cannot go to table {table!r}")
+    self._rows.put(row.values)
+    row.values = None
+
+  def flush(self) -> None:
+    """Does nothing: rows are passed on at once."""
+
+  def reopen(self) -> None:
+    """Does nothing."""
+
+  def close(self) -> None:
+    """Does nothing."""
 
 
 class RowWriter:

@@ -14,7 +14,7 @@ from actors.engine import choose_actions
 from actors.pacer import Pacer
 from actors.policies import PolicyBank
 from actors.rollout import Rollout
-from actors.row_writer import RowWriter
+from actors.row_writer import LocalRowWriter, RowWriter
 from configs import ServerLost, Stopped, UserError
 from environments import make_environment_spec, make_event_environment
 from networks import count_weights, make_acting_policy
@@ -93,11 +93,19 @@ class RolloutWorker:
     spec = make_environment_spec(environments[0])
     manifest.check_spec(spec)
     self._bank = PolicyBank(lambda weights: make_acting_policy(config, spec, weights))
-    writers = [RowWriter(connection, references_needed(config), stop, self._note_slow_server) for _ in environments]
-    # Only a bias correction needs to know which steps went to which table.
-    histories = RowWriter(connection, 1, stop) if config.learner.bias_correction != "none" else None
+    # With a memory of its own, the learner reads the rows themselves, and holds the worker back by not reading.
+    in_memory = config.replay.sampling == "memory"
+    on_wait = self._note_full_queue if in_memory else self._note_slow_server
+    rows = connection.local_rows
+    writers: list[RowWriter | LocalRowWriter] = [
+      RowWriter(connection, references_needed(config), stop, on_wait) if rows is None else LocalRowWriter(rows)
+      for _ in environments
+    ]
+    # Only a bias correction on the server's tables needs to be told which steps went to which table.
+    needs_histories = config.learner.bias_correction != "none" and not in_memory
+    histories = RowWriter(connection, 1, stop) if needs_histories else None
     self._row_writers = writers if histories is None else [*writers, histories]
-    self._writers = self._row_writers
+    self._writers: list[RowWriter | LocalRowWriter] = self._row_writers
     steps_per_item = layout.pace_shape(config, manifest.inline).steps_per_item
     self._pacer: Pacer | None = None
     self._paced_writer: RowWriter | None = None
@@ -306,6 +314,14 @@ class RolloutWorker:
   def _note_slow_server(self, waiting: bool) -> None:
     if waiting:
       self._activity.waits("waiting for the server to confirm transitions", "server", "it confirms the rows sent")
+    else:
+      self._activity.does("running")
+
+  def _note_full_queue(self, waiting: bool) -> None:
+    if waiting:
+      self._activity.waits(
+        "waiting for the learner to read transitions", "learner", "it reads the transitions that wait on the server"
+      )
     else:
       self._activity.does("running")
 

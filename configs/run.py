@@ -26,6 +26,7 @@ MOST_ENVIRONMENTS = 10_000
 MOST_ROWS_PER_BLOCK = 10_000_000
 
 NewItems = Literal["largest", "mean"]
+Sampling = Literal["server", "memory"]
 Check = Literal["first", "always", "never"]
 
 
@@ -122,10 +123,13 @@ class ReplayConfig:
     default: the table of every transition.
     tables: the event tables, in the order of their rows in a batch.
     priority: settings of the tables with the selector `prioritized`.
+    sampling: where the learner draws its batches: from the tables of the "server", or from its own "memory", to which the server
+      then passes every transition once. A run keeps the one that it began with.
     at_least_one: whether every ready table has a row in every batch, however small its share (SSET, Section 5.6).
     environment_steps_per_update: environment steps per gradient step, whichever tables take part in batches. In a distributed run
       the server enforces the ratio; an inline run keeps it exactly. None lets both sides run free.
-    insert_tolerance_steps: environment steps by which the two sides may drift apart before one waits; at least three blocks.
+    insert_tolerance_steps: environment steps by which the two sides may drift apart before one waits; at least three blocks. With
+      sampling="memory", transitions that may wait on the server for the learner.
     checkpoint_period_seconds: time between two snapshots of the run; another is written when the run stops.
     snapshots_kept: how many of the newest snapshots are kept. While one is written, the disk holds one more.
   """
@@ -134,6 +138,7 @@ class ReplayConfig:
   default: TableSpec = TableSpec("default", probability=1.0, min_size=1_000)
   tables: tuple[TableSpec, ...] = ()
   priority: PriorityConfig = PriorityConfig()
+  sampling: Sampling = "server"
   at_least_one: bool = False
   environment_steps_per_update: float | None = 10.0
   insert_tolerance_steps: int = 2_000
@@ -150,6 +155,10 @@ class ReplayConfig:
         f"replay.environment_steps_per_update is {self.environment_steps_per_update}: it must be a number from "
         f"{1 / MOST_STEPS_PER_UPDATE:g} to {MOST_STEPS_PER_UPDATE:,.0f}, or none to let both sides run free.",
       )
+    require(
+      self.sampling in get_args(Sampling),
+      f"replay.sampling is {self.sampling!r}: use one of {', '.join(get_args(Sampling))}.",
+    )
     names = [table.name for table in self.all_tables]
     require(len(set(names)) == len(names), f"Two tables share a name among {names}: give each its own.")
     for name in names:

@@ -74,13 +74,19 @@ def train(
     if finished:
       raise UserError(finished)
     take_failures(earlier.logs)  # Left over from a launcher that was killed before it could report them.
-  memory = check_memory(config, row_codec(config))
+  codec = row_codec(config)
+  fits = [check_memory(config, codec)]
+  if config.replay.sampling == "memory":
+    from replay_memory.plan import check_fit, make_plan
+
+    fits.append(check_fit(make_plan(config, codec.width)))
   check_videos(config)
   run = earlier or create_run_directory(config, run_root)
   with RunView(quiet=quiet) as view:
     if not quiet:
       view.message(f"Run {run.run_id} in {run.path}")
-      view.message(memory)
+      for fit in fits:
+        view.message(fit)
       for change in config_changes(run.read_config(), config):
         view.message(f"Changed: {change}")
     if inline:

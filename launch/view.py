@@ -273,6 +273,8 @@ def _pace(status: RunStatus) -> list[Text]:
     _fact(format_rate(status.environment_steps_per_second), "steps/s"),
     _fact(f"{status.episodes:,}", "episode" if status.episodes == 1 else "episodes"),
   ]
+  if status.unread_steps:
+    items.append(Text(f"{status.unread_steps:,} not read by the learner", style="dim"))
   left = status.environment_steps_budget - status.environment_steps
   if status.phase == "running" and left > 0 and status.environment_steps_per_second > 0:
     items.append(Text(f"budget lasts {format_duration(left / status.environment_steps_per_second)}", style="dim"))

@@ -135,6 +135,11 @@ class LearnerCheckpoints:
     seal = Seal(counters.run_id, number, moment.epoch, manifest.layout_version, moment.snapshot)
     write_sealed(final, seal, fill, _read_back)
     self._remove_old(manifest.config.replay.snapshots_kept)
+    with contextlib.ExitStack() as stack, contextlib.suppress(OSError, ValueError, zipfile.BadZipFile):
+      # What cannot be read may need anything, so nothing is removed then.
+      source.forget_all_but(
+        [stack.enter_context(np.load(folder / _SOURCE_FILE)) for folder in self._folders().values()]
+      )
     _replace_link(self._latest_policy, final / _POLICY_FILE)
     return final
 

@@ -13,6 +13,7 @@ import tensorflow as tf
 from acme import core
 
 from configs import ServerLost, Stopped, UserError
+from configs.seeding import derive_seed
 from learner.checkpoint import UNKNOWN_MOMENT, Counters, LearnerCheckpoints, Moment
 from learner.devices import choose_device
 from learner.sources.block import Block
@@ -125,6 +126,8 @@ class Learner(core.Learner):
     self._announced = self._tried = self._written = moment.snapshot
     try:
       counters = parts.checkpoints.restore(manifest.run_id, parts.updates, parts.source, moment)
+      if counters is None:
+        parts.source.restore({})
       self.gradient_steps = counters.gradient_steps if counters else 0
       # Workers tell policies apart by their version, so versions published after the checkpoint are not reused.
       self.policy_version = max(counters.policy_version if counters else 0, published_version)
@@ -437,7 +440,7 @@ def make_learner(
   published = PolicySource(connection, config.replay.default.name, weights, stop).fetch()
   parts = LearnerParts(
     updates=updates,
-    source=make_server_source(connection, manifest, stop),
+    source=_make_source(connection, manifest, derive_seed(seed, "replay"), stop, checkpoint_dir),
     publisher=PolicyPublisher(connection, stop),
     checkpoints=LearnerCheckpoints(checkpoint_dir),
     device=device,
@@ -445,3 +448,14 @@ def make_learner(
   status = read_live_status(connection)
   moment = UNKNOWN_MOMENT if status is None else Moment(status.epoch, status.resumed_from)
   return Learner(connection, manifest, parts, published.version if published else 0, stop, moment)
+
+
+def _make_source(
+  connection: Connection, manifest: Manifest, seed: int, stop: threading.Event, checkpoint_dir: pathlib.Path
+) -> Source:
+  if manifest.config.replay.sampling == "memory":
+    # numba takes a second and 90 MB, which other runs need not spend.
+    from learner.sources.memory import make_memory_source
+
+    return make_memory_source(connection, manifest, seed, stop, checkpoint_dir / "learner" / "rows")
+  return make_server_source(connection, manifest, stop)

@@ -203,6 +203,10 @@ class ReplayMemory:
       now.new - before.new, now.repeated - before.repeated, now.late - before.late, now.gaps - before.gaps, slots
     )
 
+  def skip_to(self, number: int) -> None:
+    """Leaves out the rows up to this number in the stream, which is not below `received`."""
+    self._received = max(self._received, number)
+
   def _incoming(self, rows: Packed, first: int, weights: npt.NDArray[np.float64]) -> Incoming:
     rows = np.ascontiguousarray(rows)
     fields = {field.name: field for field in self._codec.fields}

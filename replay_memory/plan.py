@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from configs import RunConfig
+from configs import RunConfig, UserError
+from configs.free_memory import available_bytes, format_bytes
 from replay_memory import kernels
 from replay_memory.kernels import NONE, Memory
 
@@ -104,6 +105,21 @@ def make_plan(config: RunConfig, width: int, open_episodes: int | None = None) -
     slots=sum(capacities) + max(1, open_episodes) * config.max_history,
     width=width,
   )
+
+
+def check_fit(plan: Plan) -> str:
+  """A sentence that says how much memory the plan takes.
+
+  Raises:
+    UserError: this machine does not have that much.
+  """
+  available = available_bytes()
+  if plan.bytes > available:
+    raise UserError(
+      f"The learner's own memory would take up to {format_bytes(plan.bytes)} when full, and this machine has "
+      f"{format_bytes(available)} left: lower replay.capacity (or the tables' own capacities)."
+    )
+  return f"Full, the learner's own memory takes {format_bytes(plan.bytes)} ({format_bytes(available)} are free)."
 
 
 def allocate(plan: Plan) -> Memory:

@@ -1,10 +1,9 @@
 """A memory after a restart: what a checkpoint says of it, and every row that the journal has received since."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
-import numpy.typing as npt
 
 from replay_memory.journal import Journal
 from replay_memory.memory import ReplayMemory
@@ -28,7 +27,7 @@ class Recovered:
 
 
 def recover(
-  memory: ReplayMemory, journal: Journal, state: State | None, priorities: npt.ArrayLike | None = None
+  memory: ReplayMemory, journal: Journal, state: State | None, add: Callable[[Packed, int], None] | None = None
 ) -> Recovered:
   """Restores a memory from a checkpoint and the journal.
 
@@ -36,7 +35,8 @@ def recover(
     memory: newly made, with its columns.
     journal: of its rows. What it could not read is in its `findings`.
     state: of the checkpoint; None if there is none, and then all rows of the journal are added.
-    priorities: float [tables], of the rows that were received since; None for 1 everywhere.
+    add: adds rows, float32 [n, width], to the memory; the second argument is the number of the first one in the stream. None for
+      `memory.add`, with priorities of 1.
 
   Raises:
     UserError: the state is of other tables.
@@ -52,17 +52,22 @@ def recover(
   restored = 0
   if state is not None:
     restored = memory.restore(state, rows, found)
-  return Recovered(restored, int((~found).sum()), _add_since(memory, journal.read(received), received, priorities))
+  add = add or (lambda frame, first: _add_plainly(memory, frame, first))
+  return Recovered(restored, int((~found).sum()), _add_since(memory, journal.read(received), received, add))
+
+
+def _add_plainly(memory: ReplayMemory, rows: Packed, first: int) -> None:
+  memory.add(rows, first=first)
 
 
 def _add_since(
-  memory: ReplayMemory, frames: Iterable[tuple[int, Packed]], received: int, priorities: npt.ArrayLike | None
+  memory: ReplayMemory, frames: Iterable[tuple[int, Packed]], received: int, add: Callable[[Packed, int], None]
 ) -> int:
   """Adds the rows whose numbers are `received` or above; how many these are."""
   added = 0
   for first, frame in frames:
     begin = max(0, max(received, memory.received) - first)
     if begin < len(frame):
-      memory.add(frame[begin:], priorities, first + begin)
+      add(frame[begin:], first + begin)
       added += len(frame) - begin
   return added

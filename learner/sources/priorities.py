@@ -1,4 +1,7 @@
-"""Updates the priorities of the server's prioritised tables (PER)."""
+"""Works out the priorities of prioritised tables (PER)."""
+
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -6,8 +9,11 @@ import numpy.typing as npt
 from configs import RunConfig
 from configs.run import NewItems
 from learner.sources.block import Block
-from replay_server.contract.connection import Connection
 from replay_server.contract.layout import MAX_PRIORITY
+
+# Takes the index of a table, uint64 [n] handles of its rows, and their priorities, float64 [n]; the later one counts where a row
+# is named twice.
+SetPriorities: TypeAlias = Callable[[int, npt.NDArray[np.uint64], npt.NDArray[np.float64]], None]
 
 # What a gradient step leaves of a table's largest priority, if none of its rows has a larger one. A table that turns over in
 # some thousand updates, as those of the grid worlds do, then forgets a spike about when its row is evicted.
@@ -50,7 +56,7 @@ def new_item_priority(before: float, priorities: npt.NDArray[np.float64], mode: 
 
 
 class TablePriorities:
-  """Sends new priorities of rows that were learned from to the tables that they were drawn from.
+  """Gives rows that were learned from new priorities in the tables that they were drawn from.
 
   Attributes:
     of_new_items: float32 [tables], the priority that new items of each table get (`PriorityConfig.new_items`); NaN as long as
@@ -58,14 +64,13 @@ class TablePriorities:
     refused: number of TD errors that gave no valid priority: NaN is not sent, too large a priority is clipped.
   """
 
-  def __init__(self, connection: Connection, config: RunConfig):
-    """Takes the tables of `config`; sends nothing yet."""
-    self._connection = connection
+  def __init__(self, config: RunConfig, set_priorities: SetPriorities):
+    """Takes the tables of `config`; sets nothing yet."""
+    self._set_priorities = set_priorities
     self._epsilon = config.replay.priority.epsilon
     self._new_items = config.replay.priority.new_items
-    self._names = [table.name for table in config.replay.all_tables]
     self._prioritized = np.array([table.selector == "prioritized" for table in config.replay.all_tables])
-    self.of_new_items = np.full(len(self._names), np.nan, np.float32)
+    self.of_new_items = np.full(len(self._prioritized), np.nan, np.float32)
     self.refused = 0
 
   @property
@@ -74,7 +79,7 @@ class TablePriorities:
     return bool(self._prioritized.any())
 
   def update(self, block: Block, td_errors: npt.NDArray[np.float32]) -> None:
-    """Sends new priorities, in one call per table; returns when the server has them.
+    """Sets new priorities, in one call per table.
 
     Args:
       block: as drawn.
@@ -93,6 +98,5 @@ class TablePriorities:
       own = np.where(drawn, priorities, np.nan)
       self.of_new_items[table] = new_item_priority(float(self.of_new_items[table]), own, self._new_items)
       drawn &= is_number
-      updates = dict(zip(block.handles[drawn].tolist(), priorities[drawn].tolist(), strict=True))
-      if updates:
-        self._connection.update_priorities(self._names[table], updates)
+      if drawn.any():
+        self._set_priorities(int(table), block.handles[drawn], priorities[drawn])

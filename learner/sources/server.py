@@ -1,7 +1,7 @@
 """The source that draws from the server's tables."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,8 +15,8 @@ from learner.sources.sampler import CLOSE_TIMEOUT_SECONDS, StratifiedSampler
 from learner.sources.source import State, Weighting
 from learner.sources.stall import StallCheck
 from learner.sources.usable_rows import UsableRows
-from learner.weights.corrections import BiasCorrection
-from learner.weights.importance import ImportanceWeights
+from learner.weights.factors import make_weightings
+from learner.weights.membership import ReportedContents
 from replay_server.contract.activity import Wait
 from replay_server.contract.connection import Connection
 from replay_server.contract.manifest import Manifest
@@ -132,12 +132,14 @@ class ServerSource:
     return {"quotas": self._sampler, "usable_rows": self._usable_rows, **self._weightings}
 
   def restore(self, state: State) -> None:
-    """Restores what `state` returned.
+    """Restores what `state` returned; an empty one changes nothing.
 
     Raises:
       UserError: the state is of another number of tables.
       ServerLost: the server does not answer.
     """
+    if not state:
+      return
     priorities = state["new_item_priorities"]
     if len(priorities) != len(self.table_names):
       raise UserError(
@@ -150,6 +152,10 @@ class ServerSource:
       own = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
       if own:  # A correction that was only switched on when the run was resumed has no state yet.
         part.restore(own)
+
+  def forget_all_but(self, states: Iterable[State]) -> None:
+    """Removes nothing: the source has nothing on the disk."""
+    del states
 
   def reopen(self) -> None:
     """Opens the streams anew, after the server was started again or has lost one; blocks drawn ahead are dropped.
@@ -190,16 +196,21 @@ def make_server_source(connection: Connection, manifest: Manifest, stop: threadi
   return ServerSource(
     open_streams,
     UsableRows(connection, manifest),
-    _make_weightings(connection, manifest),
-    TablePriorities(connection, config),
+    make_weightings(config, manifest.codec, lambda: ReportedContents(connection, config.replay, manifest.codec)),
+    make_server_priorities(connection, config),
   )
 
 
-def _make_weightings(connection: Connection, manifest: Manifest) -> dict[str, Weighting]:
-  config: RunConfig = manifest.config
-  weightings: dict[str, Weighting] = {}
-  if any(table.selector == "prioritized" for table in config.replay.all_tables):
-    weightings["importance"] = ImportanceWeights(config.replay)
-  if config.learner.bias_correction != "none":
-    weightings["correction"] = BiasCorrection(connection, config, manifest.codec)
-  return weightings
+def make_server_priorities(connection: Connection, config: RunConfig) -> TablePriorities:
+  """Makes what updates the priorities of the server's tables.
+
+  Args:
+    connection: to the server.
+    config: of the run.
+  """
+  names = [table.name for table in config.replay.all_tables]
+
+  def set_priorities(table: int, handles: npt.NDArray[np.uint64], priorities: npt.NDArray[np.float64]) -> None:
+    connection.update_priorities(names[table], dict(zip(handles.tolist(), priorities.tolist(), strict=True)))
+
+  return TablePriorities(config, set_priorities)

@@ -1,6 +1,6 @@
 """The interfaces of a source of batches and of its weightings."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -79,11 +79,15 @@ class Source(Protocol):
     ...
 
   def restore(self, state: State) -> None:
-    """Restores what `state` returned; called before the first block.
+    """Restores what `state` returned; called once, before the first block, with an empty state if there is no checkpoint.
 
     Raises:
       ServerLost: the server does not answer.
     """
+    ...
+
+  def forget_all_but(self, states: Iterable[State]) -> None:
+    """Removes what the source has on the disk that neither it nor any of these states, those of the kept checkpoints, needs."""
     ...
 
   def reopen(self) -> None:

@@ -29,17 +29,73 @@ _MOST_WRITERS = 10
 
 @dataclasses.dataclass(frozen=True)
 class _Found:
-  """What was found in one block.
+  """What was found among the rows of one block or one read.
 
   Attributes:
-    drawn: rows of the block.
+    rows_read: rows of it.
     unusable: rows that cannot be used.
     rows: (episode, step) of each of them.
   """
 
-  drawn: int
+  rows_read: int
   unusable: int
   rows: frozenset[tuple[int, int]]
+
+
+class UnusableRows:
+  """Finds and counts rows that cannot be learned from, and ends a run that has too many of them."""
+
+  def __init__(self, manifest: Manifest):
+    """Counts nothing yet; `manifest` is the run's."""
+    self._codec = manifest.codec
+    self._check = RowCheck(manifest.codec, manifest.spec)
+    self._window: collections.deque[_Found] = collections.deque()
+    self._by_writer: collections.Counter[int] = collections.Counter()
+
+  def metrics(self) -> Mapping[str, float]:
+    """How many unusable rows were found, in all and for the writers of most of them; empty if there were none."""
+    if not self._by_writer:
+      return {}
+    counts = {f"{UNUSABLE_ROWS}/{writer}": float(rows) for writer, rows in self._by_writer.most_common(_MOST_WRITERS)}
+    return {UNUSABLE_ROWS: float(self._by_writer.total()), **counts}
+
+  def find(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
+    """Which rows cannot be learned from, bool [...] for float32 [..., width].
+
+    Raises:
+      UserError: too many of the latest rows cannot be used.
+    """
+    unusable = self._check.unusable(rows)
+    if unusable.any():
+      self._count(rows, unusable)
+    else:
+      self._note(_Found(unusable.size, 0, frozenset()))
+    return unusable
+
+  def _count(self, all_rows: npt.NDArray[np.float32], unusable: npt.NDArray[np.bool_]) -> None:
+    rows = all_rows[unusable]
+    fields = self._codec.unpack(rows)
+    writers = fields["episode"] >> EPISODE_BITS
+    for row, writer in zip(rows, writers.tolist(), strict=True):
+      if not self._by_writer[writer]:
+        print(f"Writer {writer} wrote a row that cannot be learned from: {self._check.reason(row)}.", flush=True)
+      self._by_writer[writer] += 1
+    named = frozenset(zip(fields["episode"].tolist(), fields["step"].tolist(), strict=True))
+    self._note(_Found(unusable.size, len(rows), named))
+    read, bad = sum(found.rows_read for found in self._window), sum(found.unusable for found in self._window)
+    different = len(frozenset().union(*(found.rows for found in self._window)))
+    if bad > MOST_UNUSABLE * read and different >= LEAST_ROWS:
+      writer, count = self._by_writer.most_common(1)[0]
+      raise UserError(
+        f"Of the last {read:,} rows drawn, {bad:,} cannot be learned from; for example, {self._check.reason(rows[0])}. Writer "
+        f"{writer} wrote {count:,} of {self._by_writer.total():,} (status.json names its process): stop the client that sends "
+        "them, and resume with a checkpoint from before it joined."
+      )
+
+  def _note(self, found: _Found) -> None:
+    self._window.append(found)
+    while sum(each.rows_read for each in self._window) - self._window[0].rows_read >= WINDOW_ROWS:
+      self._window.popleft()
 
 
 class UsableRows:
@@ -59,19 +115,13 @@ class UsableRows:
     """
     tables = manifest.config.replay.all_tables
     self._connection = connection
-    self._codec = manifest.codec
-    self._check = RowCheck(manifest.codec, manifest.spec)
+    self._rows = UnusableRows(manifest)
     self._prioritized = {index: table.name for index, table in enumerate(tables) if table.selector == "prioritized"}
     self._generator = np.random.default_rng(0)  # Two usable rows of a table are as good as each other.
-    self._window: collections.deque[_Found] = collections.deque()
-    self._by_writer: collections.Counter[int] = collections.Counter()
 
   def metrics(self) -> Mapping[str, float]:
     """How many unusable rows were drawn, in all and for the writers of most of them; empty if there were none."""
-    if not self._by_writer:
-      return {}
-    counts = {f"{UNUSABLE_ROWS}/{writer}": float(rows) for writer, rows in self._by_writer.most_common(_MOST_WRITERS)}
-    return {UNUSABLE_ROWS: float(self._by_writer.total()), **counts}
+    return self._rows.metrics()
 
   def state(self) -> dict[str, npt.NDArray[Any]]:
     """The state of its random numbers."""
@@ -88,38 +138,11 @@ class UsableRows:
       UserError: too many of the rows drawn lately cannot be used.
       ServerLost: the server does not answer.
     """
-    unusable = self._check.unusable(block.rows)
+    unusable = self._rows.find(block.rows)
     if not unusable.any():
-      self._note(_Found(unusable.size, 0, frozenset()))
       return block
-    self._count(block, unusable)
     self._never_draw_again(block, unusable)
     return None if unusable.all() else self._filled(block, unusable)
-
-  def _count(self, block: Block, unusable: npt.NDArray[np.bool_]) -> None:
-    rows = block.rows[unusable]
-    fields = self._codec.unpack(rows)
-    writers = fields["episode"] >> EPISODE_BITS
-    for row, writer in zip(rows, writers.tolist(), strict=True):
-      if not self._by_writer[writer]:
-        print(f"Writer {writer} wrote a row that cannot be learned from: {self._check.reason(row)}.", flush=True)
-      self._by_writer[writer] += 1
-    named = frozenset(zip(fields["episode"].tolist(), fields["step"].tolist(), strict=True))
-    self._note(_Found(unusable.size, len(rows), named))
-    drawn, bad = sum(found.drawn for found in self._window), sum(found.unusable for found in self._window)
-    different = len(frozenset().union(*(found.rows for found in self._window)))
-    if bad > MOST_UNUSABLE * drawn and different >= LEAST_ROWS:
-      writer, count = self._by_writer.most_common(1)[0]
-      raise UserError(
-        f"Of the last {drawn:,} rows drawn, {bad:,} cannot be learned from; for example, {self._check.reason(rows[0])}. Writer "
-        f"{writer} wrote {count:,} of {self._by_writer.total():,} (status.json names its process): stop the client that sends "
-        "them, and resume with a checkpoint from before it joined."
-      )
-
-  def _note(self, found: _Found) -> None:
-    self._window.append(found)
-    while sum(each.drawn for each in self._window) - self._window[0].drawn >= WINDOW_ROWS:
-      self._window.popleft()
 
   def _never_draw_again(self, block: Block, unusable: npt.NDArray[np.bool_]) -> None:
     """Takes unusable rows of prioritised tables out of their draws: without a TD error, they would keep a new item's priority."""

@@ -4,7 +4,6 @@ In batches the outcomes that lead to events are more frequent than in the world.
 tests/learner/weights/test_corrections.py works out by hand how well each one does, and checks it on a real server.
 """
 
-import contextlib
 import hashlib
 from collections.abc import Mapping
 from typing import Any
@@ -12,12 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from configs import RunConfig, ServerLost, UserError
+from configs import UserError
+from configs.learning import BiasCorrection as Kind
 from learner.sources.block import Block
-from learner.weights.membership import Membership
-from replay_server.contract import layout
+from learner.weights.contents import TableContents
 from replay_server.contract.codec import RowCodec
-from replay_server.contract.connection import Connection
 
 MAX_PAIRS = 1_000_000
 _KEY_BYTES = 16
@@ -78,22 +76,19 @@ def balance_weights(
 
 
 class BiasCorrection:
-  """Weighs the rows of a block by what workers report of which steps went to which tables."""
+  """Weighs the rows of a block by which tables hold them."""
 
-  def __init__(self, connection: Connection, config: RunConfig, codec: RowCodec):
+  def __init__(self, contents: TableContents, kind: Kind, codec: RowCodec):
     """Reads nothing yet.
 
     Args:
-      connection: to the server.
-      config: of the run.
-      codec: of its rows.
+      contents: of the tables.
+      kind: `learner.bias_correction`, not "none".
+      codec: of the rows.
     """
-    replay = config.replay
-    self._kind = config.learner.bias_correction
-    self._connection = connection
+    self._kind = kind
+    self._contents = contents
     self._codec = codec
-    self._table_names = [table.name for table in replay.all_tables]
-    self._membership = Membership([replay.capacity_of(table) for table in replay.all_tables])
     # Hash of (state, action) -> its draws from the default table, and how many of those no event table held at the time.
     self._pairs: dict[bytes, tuple[int, int]] = {}
 
@@ -104,26 +99,24 @@ class BiasCorrection:
       UserError: `counts`, in a world with too many pairs of state and action.
     """
     del updates
-    self._read_histories()
-    fields = self._codec.unpack(block.rows)
+    self._contents.refresh()
     # A row is in the table that it was drawn from, even if that has not been reported yet.
-    tables = self._membership.tables_of(fields["episode"], fields["step"]) | 1 << block.tables
+    tables = self._contents.tables_of(block) | 1 << block.tables
     event_share = 1.0 - block.shares[0]
     in_events = tables > 1
     if self._kind == "balance":
       holds = (tables[..., None] >> np.arange(len(block.shares)) & 1).astype(bool)
-      return balance_weights(holds, block.shares, self._sizes(block)).astype(np.float32)
+      return balance_weights(holds, block.shares, self._contents.sizes(block)).astype(np.float32)
     if self._kind == "priority_sum":
-      fraction = self._membership.events_in_default / max(1, self._membership.sizes[0])
-      return priority_sum_weights(in_events, fraction, event_share).astype(np.float32)
-    outside = self._count(block, fields, in_events)
+      return priority_sum_weights(in_events, self._contents.event_fraction, event_share).astype(np.float32)
+    outside = self._count(block, self._codec.unpack(block.rows), in_events)
     return count_weights(in_events, outside, event_share).astype(np.float32)
 
   def state(self) -> Mapping[str, npt.NDArray[Any]]:
-    """The tables' reported contents, and the counts of pairs."""
+    """What is known of the tables' contents, and the counts of pairs."""
     keys = np.frombuffer(b"".join(self._pairs), np.uint8).reshape(-1, _KEY_BYTES)
     counts = np.array(list(self._pairs.values()), np.int64).reshape(-1, 2)
-    return {"pairs": keys, "pair_counts": counts, **self._membership.state()}
+    return {"pairs": keys, "pair_counts": counts, **self._contents.state()}
 
   def restore(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
     """Restores what `state` returned, except steps that the server has lost since.
@@ -131,25 +124,9 @@ class BiasCorrection:
     Raises:
       ServerLost: the server does not answer.
     """
-    tables = self._connection.info()
-    inserted = [tables[name].rate_limiter_info.insert_stats.completed for name in self._table_names]
-    self._membership.restore(state, inserted)
+    self._contents.restore(state)
     pairs = zip(state["pairs"], state["pair_counts"].tolist(), strict=True)
     self._pairs = {key.tobytes(): (drawn, outside) for key, (drawn, outside) in pairs}
-
-  def _read_histories(self) -> None:
-    # If the server does not answer, the next block asks again; the process's watchdog decides when the server is lost.
-    with contextlib.suppress(ServerLost):
-      while records := self._connection.read_many(layout.HISTORIES, 1_000, "reading histories"):
-        for (record,) in records:
-          self._membership.add(*record.tolist())
-        if len(records) < 1_000:
-          return
-
-  def _sizes(self, block: Block) -> npt.NDArray[np.int64]:
-    sizes = self._membership.sizes
-    np.maximum.at(sizes, block.tables, block.table_sizes)
-    return sizes
 
   def _count(
     self, block: Block, fields: dict[str, npt.NDArray[Any]], in_events: npt.NDArray[np.bool_]

@@ -7,12 +7,20 @@ order, so that a step near the end of a table can be wrong; and the latest repor
 """
 
 import collections
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from configs import ReplayConfig, ServerLost
+from learner.sources.block import Block
+from replay_server.contract import layout
+from replay_server.contract.codec import RowCodec
+from replay_server.contract.connection import Connection
+
+_MOST_RECORDS = 1_000
 _STEP_BITS = 32
 
 
@@ -104,6 +112,63 @@ class Membership:
       while self._added[table] > inserted[table] and self._order[table]:
         self._remove(table, self._order[table].pop())
         self._added[table] -= 1
+
+
+class ReportedContents:
+  """The contents of the server's tables, by the workers' reports."""
+
+  def __init__(self, connection: Connection, replay: ReplayConfig, codec: RowCodec):
+    """Reads nothing yet.
+
+    Args:
+      connection: to the server.
+      replay: of the run.
+      codec: of its rows.
+    """
+    self._connection = connection
+    self._codec = codec
+    self._table_names = [table.name for table in replay.all_tables]
+    self._membership = Membership([replay.capacity_of(table) for table in replay.all_tables])
+
+  def refresh(self) -> None:
+    """Reads the reports that have arrived."""
+    # If the server does not answer, the next block asks again; the process's watchdog decides when the server is lost.
+    with contextlib.suppress(ServerLost):
+      while records := self._connection.read_many(layout.HISTORIES, _MOST_RECORDS, "reading histories"):
+        for (record,) in records:
+          self._membership.add(*record.tolist())
+        if len(records) < _MOST_RECORDS:
+          return
+
+  def tables_of(self, block: Block) -> npt.NDArray[np.int64]:
+    """Bit masks of the tables that hold each row, int64 [K, batch]; 0 for a row that was not reported yet."""
+    fields = self._codec.unpack(block.rows)
+    return self._membership.tables_of(fields["episode"], fields["step"])
+
+  def sizes(self, block: Block) -> npt.NDArray[np.int64]:
+    """Rows in each table, int64 [tables], by the reports or by the block's draws, whichever is more."""
+    sizes = self._membership.sizes
+    np.maximum.at(sizes, block.tables, block.table_sizes)
+    return sizes
+
+  @property
+  def event_fraction(self) -> float:
+    """Fraction of the default table's rows that an event table also holds."""
+    return self._membership.events_in_default / max(1, int(self._membership.sizes[0]))
+
+  def state(self) -> Mapping[str, npt.NDArray[Any]]:
+    """The reported contents."""
+    return self._membership.state()
+
+  def restore(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Restores what `state` returned, except steps that the server has lost since.
+
+    Raises:
+      ServerLost: the server does not answer.
+    """
+    tables = self._connection.info()
+    inserted = [tables[name].rate_limiter_info.insert_stats.completed for name in self._table_names]
+    self._membership.restore(state, inserted)
 
 
 def _is_shared(tables: int) -> bool:

@@ -14,13 +14,16 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+import numpy as np
 import numpy.typing as npt
 import reverb
 
 from configs import ServerLost, Stopped, UserError
 from configs.errors import NoServer
 from replay_server.contract import layout
+from replay_server.contract.codec import Packed
 from replay_server.contract.deadlines import DeadlineCaller
+from replay_server.contract.local_rows import LocalRows
 from replay_server.contract.news import ServerNews
 from replay_server.contract.probes import listens, speaks_tls
 from replay_server.contract.progress import Progress
@@ -69,6 +72,8 @@ class Connection:
     run_id: of the run; "" before the first answer, or if the server has no tables of a run.
     news: what a lifeline has last heard of the server.
     progress: of the loop that uses this connection; whatever waits here for long notes that it goes round.
+    local_rows: the transitions of an inline run whose learner has its own memory; they do not pass through the server. None in
+      every other run.
   """
 
   def __init__(self, address: str, run_id: str = "", is_bulk: bool = False, route: Route | None = None):
@@ -94,6 +99,7 @@ class Connection:
     self.run_id = run_id
     self.news = ServerNews()
     self.progress = Progress()
+    self.local_rows: LocalRows | None = None
     self._caller = DeadlineCaller()
     self._writers: weakref.WeakSet[ItemWriter] = weakref.WeakSet()
 
@@ -210,7 +216,10 @@ class Connection:
     prefix = layout.wire_name(self.run_id, "")
     for info in infos.values():
       info.name = info.name.removeprefix(prefix)
-    return {info.name: info for info in infos.values()}
+    tables = {info.name: info for info in infos.values()}
+    if self.local_rows is not None:
+      self.local_rows.describe(tables[self.local_rows.table])
+    return tables
 
   def wire_name(self, table: str) -> str:
     """The table's name on the wire; asks the server for its run if it has not answered yet.
@@ -355,6 +364,37 @@ class Connection:
       return [sampler.next().columns for _ in range(count)]
 
     return self.call(sample, purpose, timeout_seconds, stop)
+
+  def take_rows(self, table: str, most: int, width: int, stop: threading.Event | None = None) -> Packed:
+    """Takes up to `most` transitions out of a queue, oldest first; does not wait for transitions to be written.
+
+    Args:
+      table: whose items can be sampled once.
+      most: rows.
+      width: of a row.
+      stop: ends the wait for rows that are there, if given.
+
+    Returns:
+      float32 [n, width].
+
+    Raises:
+      NotInTime: the rows did not arrive in time; those that were on their way are lost.
+      ServerLost: the server does not answer.
+      Stopped: `stop` was set meanwhile; the same is lost.
+    """
+    count = min(most, self.info()[table].current_size)
+    rows = np.empty((count, width), np.float32)
+    if not count:
+      return rows
+
+    def take() -> Packed:
+      # It takes no more than it was made for, and is never closed before it has given all of them.
+      sampler = self.open_sampler(table, count, in_flight=count)
+      for row in rows:
+        row[:] = sampler.next().columns[0]
+      return rows
+
+    return self.call(take, f"reading {count} transitions", CALL_TIMEOUT_SECONDS, stop)
 
   def clear(self, table: str) -> None:
     """Removes every item of `table`.

@@ -3,7 +3,7 @@
 import dataclasses
 import types
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from configs.specs import Selector
 from replay_server.contract.codec import RowCodec
 
 # Raised whenever a row's fields or a table's meaning change, so that old and new processes refuse each other.
-LAYOUT_VERSION = 5
+LAYOUT_VERSION = 6
 
 # Larger priorities make the server's sum tree slow: 310 ms for a batch of updates at 1e12.
 MAX_PRIORITY = 1e9
@@ -69,6 +69,23 @@ class TableShape:
   priority_exponent: float | None
   capacity: int
   min_size: int
+
+
+@dataclasses.dataclass(frozen=True)
+class QueueShape:
+  """The default table of a run whose learner has its own memory: it passes every transition on once, in the order of arrival.
+
+  Reverb keeps these settings in its checkpoints.
+
+  Attributes:
+    name: of the table.
+    capacity: transitions that may wait to be read; then their writers wait.
+    waits: whether they do; otherwise the oldest transition is dropped unread.
+  """
+
+  name: str
+  capacity: int
+  waits: bool
 
 
 # How many transitions one item of the table `pace` stands for, at most: with more items a worker would spend more time on them,
@@ -129,8 +146,12 @@ class PaceShape:
 _FIELD_NAMES = {
   "selector": ("the selector", "its selector"),
   "priority_exponent": ("the priority exponent", "replay.priority.exponent"),
-  "capacity": ("the capacity", "its capacity, replay.capacity, its probability"),
+  "capacity": (
+    "the capacity",
+    "its capacity, replay.capacity, its probability",
+  ),
   "min_size": ("the min_size", "its min_size"),
+  "waits": ("writers that wait:", "replay.environment_steps_per_update, --inline"),
   "environment_steps_per_update": (
     "environment steps per update",
     "replay.environment_steps_per_update, --inline",
@@ -184,9 +205,19 @@ def run_codec(config: RunConfig, spec: specs.EnvironmentSpec) -> RowCodec:
   return make_row_codec(spec, config.learner.algorithm.row_fields(spec.actions.shape))
 
 
-def table_shapes(config: RunConfig) -> list[TableShape]:
-  """The tables of transitions, in layout order; none of them ever makes a writer wait."""
+AnyShape: TypeAlias = TableShape | QueueShape | PaceShape
+
+
+def table_shapes(config: RunConfig, inline: bool) -> list[TableShape | QueueShape]:
+  """The server's tables of transitions, in layout order; the arguments are those of `pace_shape`.
+
+  Only the queue of a run whose learner has its own memory ever makes a writer wait.
+  """
   replay = config.replay
+  if replay.sampling == "memory":
+    waits = replay.environment_steps_per_update is not None and not inline
+    steps = replay.insert_tolerance_steps if waits else replay.capacity_of(replay.default)
+    return [QueueShape(replay.default.name, steps, waits)]
   events = [_shape(replay, table, min_size=1) for table in replay.tables]
   return [_shape(replay, replay.default, replay.default.min_size), *events]
 
@@ -199,31 +230,33 @@ def pace_shape(config: RunConfig, inline: bool) -> PaceShape:
     inline: whether the run is inline, and counts for itself.
   """
   ratio, block = config.replay.environment_steps_per_update, config.learner.updates_per_block
-  if ratio is None or inline:
+  # A learner with its own memory reads as many transitions as its next block needs, and so keeps the ratio itself.
+  if ratio is None or inline or config.replay.sampling == "memory":
     return PaceShape()
   # The learner takes whole blocks and draws one ahead, so a tighter limit would stop both sides.
   tolerance = max(float(config.replay.insert_tolerance_steps), 3.0 * block * ratio)
   return PaceShape(ratio, block, tolerance, config.replay.default.min_size)
 
 
-def all_shapes(config: RunConfig, inline: bool) -> list[TableShape | PaceShape]:
+def all_shapes(config: RunConfig, inline: bool) -> list[AnyShape]:
   """What a checkpoint's tables and a config's must have in common; the arguments are those of `pace_shape`."""
-  return [*table_shapes(config), pace_shape(config, inline)]
+  return [*table_shapes(config, inline), pace_shape(config, inline)]
 
 
-def first_difference(old: Sequence[TableShape | PaceShape], new: Sequence[TableShape | PaceShape]) -> str:
+def first_difference(old: Sequence[AnyShape], new: Sequence[AnyShape]) -> str:
   """The first difference between a checkpoint's tables and a config's, as part of a sentence; empty if there is none.
 
   Args:
     old: tables of the checkpoint.
-    new: tables of the config; one whose name is not in `old` is ignored.
+    new: tables of the config, with the same `replay.sampling`; one whose name is not in `old` is ignored.
   """
   asked = {shape.name: shape for shape in new}
   for shape in old:
+    other = asked.get(shape.name, shape)
     compared = [field.name for field in dataclasses.fields(shape) if field.name in _FIELD_NAMES]
     for name in compared:
       called, keys = _FIELD_NAMES[name]
-      has, wants = getattr(shape, name), getattr(asked.get(shape.name, shape), name)
+      has, wants = getattr(shape, name), getattr(other, name)
       if has != wants:
         return f"table {shape.name!r} has {_describe(called, has)} and this config asks for {_format(wants)} ({keys})"
   return ""

@@ -15,6 +15,9 @@ from replay_server.contract.activity import Wait
 WRITER_PREFIX = "writer_"
 # The learner's metric of rows drawn that it could not use; "<this>/<id>" is the part of one writer.
 UNUSABLE_ROWS = "unusable_rows"
+# The metrics of a table in the learner's own memory are "<this>/<its name>/<one of these>".
+MEMORY_TABLE = "memory_table"
+MEMORY_TABLE_COUNTS = ("size", "inserts", "draws")
 
 _LONGEST_SENDER = 100
 

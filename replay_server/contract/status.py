@@ -138,7 +138,7 @@ class RunStatus:
     evaluations: the latest (at most 500), oldest first.
     solved_streak: solved evaluations in a row, up to the latest evaluation.
     solved_evaluations: how many in a row end the run; 0 if only its budget ends it.
-    tables: of transitions, in layout order.
+    tables: that batches are drawn from, in layout order: the server's, or those of the learner's own memory.
     roles: processes that sent heartbeats; one that has ended leaves the list soon after.
     learner: the learner's latest metrics, such as "loss".
     unusable_rows: process, or "writer <id>" if no heartbeat named it -> how many of its rows were drawn and could not be used.
@@ -150,6 +150,7 @@ class RunStatus:
     is_snapshotting: whether the server writes a snapshot, and may not answer meanwhile.
     is_leaving: whether the server is about to end and to be started again, so that nobody may write any more.
     dropped_messages: sender, "?" if it is not known -> how many of its messages the server could not read.
+    unread_steps: transitions that wait on the server for a learner with its own memory; None if the server holds the tables.
     plain_port: on which the server's tables are reached without TLS, if the server is served over TLS; else 0.
   """
 
@@ -181,6 +182,7 @@ class RunStatus:
   is_snapshotting: bool = False
   is_leaving: bool = False
   dropped_messages: Mapping[str, int] = dataclasses.field(default_factory=dict)
+  unread_steps: int | None = None
   plain_port: int = 0
 
   @property

@@ -1,10 +1,8 @@
 """How much room a server's tables will take, in memory and in snapshots, so that a run that does not fit is refused at once."""
 
-import pathlib
-
-import psutil
-
 from configs import RunConfig, UserError
+from configs.free_memory import available_bytes, format_bytes
+from replay_server.contract import layout
 from replay_server.contract.codec import RowCodec
 
 # Measured by `make bench` (server bytes per step and per extra reference), rounded up.
@@ -17,23 +15,17 @@ MOST_TABLE_BYTES = 2**31 - 1
 ITEM_BYTES = 65
 # Of the run's id, with which the name of a table begins there: 20261123-044406-abcd and a slash.
 RUN_ID_BYTES = 21
-CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 def estimate_bytes(config: RunConfig, codec: RowCodec) -> int:
   """Bytes that full tables take at most, which is when no two tables share a step."""
   step = 4 * codec.width + STEP_OVERHEAD_BYTES + REFERENCE_BYTES
-  return step * sum(config.replay.capacity_of(table) for table in config.replay.all_tables)
+  return step * sum(capacity for _, capacity in _tables(config))
 
 
-def available_bytes() -> int:
-  """Bytes of memory that are free on this machine; at most the limit of this process's container."""
-  available = int(psutil.virtual_memory().available)
-  for name in CGROUP_LIMITS:
-    path = pathlib.Path(name)
-    if path.is_file() and (text := path.read_text().strip()).isdigit():
-      available = min(available, int(text))
-  return available
+def _tables(config: RunConfig) -> list[tuple[str, int]]:
+  """Name and capacity of every table of transitions."""
+  return [(shape.name, shape.capacity) for shape in layout.table_shapes(config, inline=False)]
 
 
 def check_memory(config: RunConfig, codec: RowCodec) -> str:
@@ -58,21 +50,11 @@ def check_table_sizes(config: RunConfig) -> None:
   Raises:
     UserError: a table has room for too many items.
   """
-  for table in config.replay.all_tables:
-    capacity, item = config.replay.capacity_of(table), ITEM_BYTES + RUN_ID_BYTES + len(table.name)
+  for name, capacity in _tables(config):
+    item = ITEM_BYTES + RUN_ID_BYTES + len(name)
     if capacity * item > MOST_TABLE_BYTES:
       raise UserError(
-        f"Table {table.name!r} has room for {capacity:,} items of up to {item} bytes each, so {format_bytes(capacity * item)} in "
+        f"Table {name!r} has room for {capacity:,} items of up to {item} bytes each, so {format_bytes(capacity * item)} in "
         f"one message of a snapshot, which holds at most 2 GiB ({format_bytes(MOST_TABLE_BYTES)}): lower its capacity to "
         f"{MOST_TABLE_BYTES // item:,} or less (its capacity, replay.capacity, its probability)."
       )
-
-
-def format_bytes(count: int) -> str:
-  """`count` bytes in a readable unit, such as "12.3 kB"."""
-  value = float(count)
-  for unit in ("B", "kB", "MB", "GB"):
-    if value < 999.5:  # 999.5 would be rounded to 1e+03.
-      return f"{value:.3g} {unit}"
-    value /= 1000
-  return f"{value:,.3g} TB"

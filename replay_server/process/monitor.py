@@ -8,16 +8,36 @@ from typing import Any
 
 from configs import RunConfig
 from replay_server.contract.lease import PATIENCE_SECONDS
-from replay_server.contract.messages import UNUSABLE_ROWS, WRITER_PREFIX, EpisodeSummary, EvaluationSummary, Heartbeat
+from replay_server.contract.messages import (
+  MEMORY_TABLE,
+  MEMORY_TABLE_COUNTS,
+  UNUSABLE_ROWS,
+  WRITER_PREFIX,
+  EpisodeSummary,
+  EvaluationSummary,
+  Heartbeat,
+)
 from replay_server.contract.run import environment_steps
 from replay_server.contract.status import SERVER, Evaluation, Lease, Phase, RoleStatus, RunStatus, TableStatus
 
 # A dead role stays on the list for this long.
 FORGET_AFTER_SECONDS = 120.0
 _UNUSABLE_PREFIX = f"{UNUSABLE_ROWS}/"
+_MEMORY_PREFIX = f"{MEMORY_TABLE}/"
 _RATE_WINDOW_SECONDS = 5.0
 _RECENT_EPISODES = 100
 _MOST_EVALUATIONS = 500
+
+
+@dataclasses.dataclass(frozen=True)
+class _TableCounts:
+  """Of a table that batches are drawn from; `inserted` and `sampled` since the run began, or since the learner's last start."""
+
+  name: str
+  capacity: int
+  size: float
+  inserted: float
+  sampled: float
 
 
 class Monitor:
@@ -172,13 +192,12 @@ class Monitor:
       tables: name -> Reverb's `TableInfo` message, from the server.
     """
     now = self._clock()
-    names = [table.name for table in self._config.replay.all_tables]
-    counts = {
-      f"{kind}/{name}": float(getattr(tables[name].rate_limiter_info, f"{kind}_stats").completed)
-      for name in names
-      for kind in ("insert", "sample")
-    }
-    steps = environment_steps(tables, names[0])
+    default = self._config.replay.default.name
+    steps = environment_steps(tables, default)
+    transitions = self._transitions(tables)
+    counts = {f"insert/{table.name}": table.inserted for table in transitions}
+    counts |= {f"sample/{table.name}": table.sampled for table in transitions}
+    counts["environment_steps"] = float(steps)
     counts["gradient_steps"] = self._learner.get("gradient_steps", 0.0)
     rates = self._rates(now, counts)
     if self._phase == "running":
@@ -192,7 +211,7 @@ class Monitor:
       environment_steps_budget=self._config.environment_steps,
       gradient_steps=int(self._learner.get("gradient_steps", 0)),
       policy_version=int(self._learner.get("policy_version", 0)),
-      environment_steps_per_second=rates[f"insert/{names[0]}"],
+      environment_steps_per_second=rates["environment_steps"],
       gradient_steps_per_second=rates["gradient_steps"],
       episodes=self._episodes,
       recent_return=_mean(episode.episode_return for episode in self._recent),
@@ -200,12 +219,13 @@ class Monitor:
       evaluations=tuple(self._evaluations[-_MOST_EVALUATIONS:]),
       solved_streak=self._streak,
       solved_evaluations=self._config.evaluator.streak_to_solve,
-      tables=tuple(self._table(tables[name], counts, rates) for name in names),
+      tables=tuple(_table_status(table, rates) for table in transitions),
+      unread_steps=tables[default].current_size if self._config.replay.sampling == "memory" else None,
       roles=tuple(self._roles(now)),
       learner={
         key: value
         for key, value in self._learner.items()
-        if key not in ("gradient_steps", "policy_version") and not key.startswith(_UNUSABLE_PREFIX)
+        if key not in ("gradient_steps", "policy_version") and not key.startswith((_UNUSABLE_PREFIX, _MEMORY_PREFIX))
       },
       unusable_rows=self._unusable_rows(),
       epoch=self._epoch,
@@ -238,15 +258,19 @@ class Monitor:
     seconds = now - then
     return {key: max(0.0, value - before[key]) / seconds if seconds else 0.0 for key, value in counts.items()}
 
-  def _table(self, info: Any, counts: Mapping[str, float], rates: Mapping[str, float]) -> TableStatus:
-    return TableStatus(
-      name=info.name,
-      size=info.current_size,
-      capacity=info.max_size,
-      inserted=int(counts[f"insert/{info.name}"]),
-      inserts_per_second=rates[f"insert/{info.name}"],
-      samples_per_second=rates[f"sample/{info.name}"],
-    )
+  def _transitions(self, tables: Mapping[str, Any]) -> list[_TableCounts]:
+    """The tables that batches are drawn from: the server's, or those of the learner's memory as it last reported them."""
+    replay = self._config.replay
+    if replay.sampling == "server":
+      return [_server_counts(tables[table.name]) for table in replay.all_tables]
+    return [
+      _TableCounts(
+        table.name,
+        replay.capacity_of(table),
+        *(self._learner.get(f"{_MEMORY_PREFIX}{table.name}/{what}", 0.0) for what in MEMORY_TABLE_COUNTS),
+      )
+      for table in replay.all_tables
+    ]
 
   def _roles(self, now: float) -> Iterable[RoleStatus]:
     for (name, instance), (heard, beat) in sorted(self._beats.items(), key=lambda item: item[0][0]):
@@ -268,6 +292,23 @@ class Monitor:
         reached_plain_port=beat.reached_plain_port,
         wait=beat.wait and dataclasses.replace(beat.wait, seconds=beat.wait.seconds + silent),
       )
+
+
+def _server_counts(info: Any) -> _TableCounts:
+  limiter = info.rate_limiter_info
+  inserted, sampled = limiter.insert_stats.completed, limiter.sample_stats.completed
+  return _TableCounts(info.name, info.max_size, info.current_size, float(inserted), float(sampled))
+
+
+def _table_status(table: _TableCounts, rates: Mapping[str, float]) -> TableStatus:
+  return TableStatus(
+    name=table.name,
+    size=int(table.size),
+    capacity=table.capacity,
+    inserted=int(table.inserted),
+    inserts_per_second=rates[f"insert/{table.name}"],
+    samples_per_second=rates[f"sample/{table.name}"],
+  )
 
 
 def _mean(values: Iterable[float]) -> float | None:

@@ -21,6 +21,7 @@ from configs.files import FileLock
 from configs.sealed_folder import Seal
 from replay_server.contract import layout
 from replay_server.contract.connection import Connection
+from replay_server.contract.local_rows import LocalRows
 from replay_server.contract.manifest import Manifest, OtherLayout
 from replay_server.contract.run import read_stored_manifest, write_manifest
 from replay_server.contract.status import RunStatus
@@ -104,6 +105,8 @@ class ReplayServer:
     self.epoch = secrets.token_hex(8)
     self.manifest = manifest
     stored = self._find_snapshot()
+    if stored is not None:
+      self._check_sampling(stored.config.replay.sampling)
     self.restored = stored is not None
     self.resumed_from = self.snapshot = stored.seal.number if stored else 0
     self.resumed_at = dt.datetime.fromisoformat(stored.seal.utc).timestamp() if stored else None
@@ -119,6 +122,9 @@ class ReplayServer:
       self._keep_private()
     self.address = f"localhost:{self.port}"
     self.connection = Connection(self.address, manifest.run_id)
+    if manifest.inline and manifest.config.replay.sampling == "memory":
+      self.connection.local_rows = rows = LocalRows(manifest.config.replay.default.name, manifest.codec.width)
+      rows.inserted = self.restored_status.environment_steps if self.restored_status else 0
     try:
       self.connection.wait_until_up(START_TIMEOUT_SECONDS)  # On a busy machine the first answer takes long.
       # What was said to the server of the snapshot is not said to this one, nor by it. Whoever joins waits for the manifest.
@@ -130,6 +136,15 @@ class ReplayServer:
       raise
     if stored is not None:
       self._report(stored)
+
+  def _check_sampling(self, found: str) -> None:
+    """Refuses tables of the other kind, which Reverb could not load."""
+    asked = self.manifest.config.replay.sampling
+    if found != asked:
+      raise UserError(
+        f"The checkpoint's tables are those of replay.sampling={found} and this config asks for replay.sampling={asked}: resume "
+        "with what the run had, or start a new run; nothing of it was changed."
+      )
 
   def _find_snapshot(self) -> StoredSnapshot | None:
     """The snapshot to resume from; None to begin with empty tables."""

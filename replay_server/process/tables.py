@@ -9,7 +9,7 @@ from configs import RunConfig
 from configs.specs import Selector
 from replay_server.contract import layout
 from replay_server.contract.codec import RowCodec
-from replay_server.contract.layout import PaceShape, TableShape
+from replay_server.contract.layout import PaceShape, QueueShape, TableShape
 
 # Messages that may wait for their reader before the oldest is dropped.
 MOST_MESSAGES = 10_000
@@ -41,7 +41,7 @@ def make_tables(run_id: str, config: RunConfig, codec: RowCodec, inline: bool) -
     return layout.wire_name(run_id, table)
 
   return [
-    *(_transition_table(wire(shape.name), shape, codec) for shape in layout.table_shapes(config)),
+    *(_transition_table(wire(shape.name), shape, codec) for shape in layout.table_shapes(config, inline)),
     _latest(wire(layout.POLICY), policy),
     _latest(wire(layout.RUN), _TEXT),
     _queue(wire(layout.EPISODES), MOST_MESSAGES, _TEXT),
@@ -57,7 +57,9 @@ def row_signature(codec: RowCodec) -> tf.TensorSpec:
   return tf.TensorSpec([codec.width], tf.float32, "row")
 
 
-def _transition_table(name: str, shape: TableShape, codec: RowCodec) -> reverb.Table:
+def _transition_table(name: str, shape: TableShape | QueueShape, codec: RowCodec) -> reverb.Table:
+  if isinstance(shape, QueueShape):
+    return _queue(name, shape.capacity, row_signature(codec), shape.waits)
   return reverb.Table(
     name=name,
     sampler=_SELECTORS[shape.selector](shape),
@@ -95,14 +97,14 @@ def _latest(name: str, signature: object) -> reverb.Table:
   )
 
 
-def _queue(name: str, size: int, signature: tf.TensorSpec) -> reverb.Table:
-  """A table whose items are read once; a full one drops its oldest and never blocks a writer."""
+def _queue(name: str, size: int, signature: tf.TensorSpec, waits: bool = False) -> reverb.Table:
+  """A table whose items are read once; writers to a full one wait, or it drops its oldest."""
   return reverb.Table(
     name=name,
     sampler=reverb.selectors.Fifo(),
     remover=reverb.selectors.Fifo(),
     max_size=size,
     max_times_sampled=1,
-    rate_limiter=reverb.rate_limiters.MinSize(1),
+    rate_limiter=reverb.rate_limiters.Queue(size) if waits else reverb.rate_limiters.MinSize(1),
     signature=signature,
   )

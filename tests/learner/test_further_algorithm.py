@@ -183,8 +183,11 @@ class ArraySource:
   def state(self) -> Mapping[str, np.ndarray]:
     return {"drawn": np.array(self._drawn)}
 
+  def forget_all_but(self, states):
+    del states
+
   def restore(self, state: Mapping[str, np.ndarray]) -> None:
-    self._drawn = int(state["drawn"])
+    self._drawn = int(state.get("drawn", 0))
 
   def reopen(self) -> None:
     raise AssertionError("it has no server")

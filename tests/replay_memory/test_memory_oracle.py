@@ -183,7 +183,7 @@ def _update(memory: ReplayMemory, oracle: Oracle, generator: np.random.Generator
 
 
 @settings(
-  max_examples=20 if os.environ.get(_PLAIN) else 100,
+  max_examples=10 if os.environ.get(_PLAIN) else 80,
   deadline=None,
   derandomize=True,
   database=None,

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from configs import PriorityConfig, ReplayConfig, TableSpec, UserError
 from learner.sources.block import Block
-from learner.sources.priorities import LARGEST_KEPT, TablePriorities, new_item_priority, priorities_of
-from learner.sources.server import make_server_source
+from learner.sources.priorities import LARGEST_KEPT, new_item_priority, priorities_of
+from learner.sources.server import make_server_priorities, make_server_source
 from learner.weights.importance import importance_weights
 from replay_server.contract.layout import MAX_PRIORITY
 
@@ -83,7 +83,7 @@ def _steps(filled: Any, block: Block) -> np.ndarray:
 
 def test_rows_are_drawn_in_proportion_to_their_priorities(make_config, serve) -> None:
   filled = _served(make_config, serve, exponent=0.5, epsilon=1e-6)
-  priorities = TablePriorities(filled.server.connection, filled.config)
+  priorities = make_server_priorities(filled.server.connection, filled.config)
   errors = np.array([1.0, 4.0, 9.0, 16.0], np.float32)
   seen: set[int] = set()
   while seen != {0, 1, 2, 3}:
@@ -110,7 +110,7 @@ def test_rows_are_drawn_in_proportion_to_their_priorities(make_config, serve) ->
 
 def test_the_later_error_counts_for_a_row_drawn_twice(make_config, serve) -> None:
   filled = _served(make_config, serve, exponent=1.0)
-  priorities = TablePriorities(filled.server.connection, filled.config)
+  priorities = make_server_priorities(filled.server.connection, filled.config)
   (block,) = _draw(filled, 1)
   errors = np.arange(1, block.tables.size + 1, dtype=np.float32).reshape(block.tables.shape)
   priorities.update(block, errors)
@@ -127,7 +127,7 @@ def test_the_later_error_counts_for_a_row_drawn_twice(make_config, serve) -> Non
 
 def test_an_invalid_priority_never_reaches_the_server_and_is_counted(make_config, serve, monkeypatch) -> None:
   filled = _served(make_config, serve, exponent=1.0)
-  priorities = TablePriorities(filled.server.connection, filled.config)
+  priorities = make_server_priorities(filled.server.connection, filled.config)
   sent: list[dict[int, float]] = []
   client = filled.server.connection.client
   mutate = client.mutate_priorities
@@ -212,7 +212,7 @@ def test_a_block_that_is_not_drawn_ahead_sees_every_earlier_priority(make_config
 def test_a_run_without_prioritised_tables_sends_no_priorities(make_config, serve) -> None:
   filled = serve(make_config([TableSpec("default", 1.0)], batch_size=4, updates_per_block=2, prefetch=False))
   filled.fill("default", range(4))
-  priorities = TablePriorities(filled.server.connection, filled.config)
+  priorities = make_server_priorities(filled.server.connection, filled.config)
   (block,) = _draw(filled, 1)
   assert not priorities.in_use
   priorities.update(block, np.full((2, 4), 5.0, np.float32))

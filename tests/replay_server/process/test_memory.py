@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from configs import UserError, override
+from configs.free_memory import format_bytes
 from replay_server.contract.layout import make_row_codec
 from replay_server.process import memory
 from tests.serving import CODEC, fill, make_config, make_spec, serving
@@ -24,7 +25,7 @@ def test_the_estimate_grows_with_every_tables_capacity_and_with_the_row() -> Non
 def test_a_run_that_fits_gets_a_sentence_with_the_memory_that_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
   monkeypatch.setattr(memory, "available_bytes", lambda: 10**9)
   config = make_config(capacity=1_000)
-  needed = memory.format_bytes(memory.estimate_bytes(config, CODEC))
+  needed = format_bytes(memory.estimate_bytes(config, CODEC))
   sentence = memory.check_memory(config, CODEC)
   assert needed in sentence
   assert "1 GB are free" in sentence
@@ -38,16 +39,6 @@ def test_a_run_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
   monkeypatch.setattr(memory, "available_bytes", lambda: needed - 1)
   with pytest.raises(UserError, match=r"lower replay\.capacity"):
     memory.check_memory(config, CODEC)
-
-
-def test_a_containers_limit_counts_if_it_has_one(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-  limit = tmp_path / "memory.max"
-  monkeypatch.setattr(memory, "CGROUP_LIMITS", (str(tmp_path / "missing"), str(limit)))
-  limit.write_text("max\n")
-  machine = memory.available_bytes()
-  assert machine > 12_345
-  limit.write_text("12345\n")
-  assert memory.available_bytes() == 12_345
 
 
 def test_a_table_whose_items_would_not_fit_into_one_message_is_refused_with_the_arithmetic(
@@ -79,18 +70,8 @@ def test_an_item_takes_no_more_of_a_snapshot_than_is_assumed(tmp_path: pathlib.P
   assert 0.75 * item < largest / 500 <= item + 2
 
 
-@pytest.mark.parametrize(
-  ("count", "text"),
-  [
-    (0, "0 B"),
-    (999, "999 B"),
-    (1_000, "1 kB"),
-    (12_345, "12.3 kB"),
-    (999_400, "999 kB"),
-    (999_700, "1 MB"),
-    (5 * 10**9, "5 GB"),
-    (2 * 10**12, "2 TB"),
-  ],
-)
-def test_bytes_are_written_in_a_readable_unit(count: int, text: str) -> None:
-  assert memory.format_bytes(count) == text
+def test_with_a_memory_of_its_own_for_the_learner_the_server_needs_room_for_unread_transitions_alone() -> None:
+  config = make_config({"goal": 100}, [("goal", 5)], capacity=100)
+  changes = {"replay.sampling": "memory", "replay.environment_steps_per_update": "1"}
+  queue = memory.estimate_bytes(override(config, {**changes, "replay.insert_tolerance_steps": "50"}), CODEC)
+  assert 4 * queue == memory.estimate_bytes(config, CODEC)

@@ -571,7 +571,7 @@ def test_a_server_without_a_manifest_reads_as_none(tmp_path: pathlib.Path) -> No
 
 def test_a_server_of_another_layout_version_is_refused() -> None:
   old = dataclasses.replace(Manifest.of("run", CONFIG, SPEC), layout_version=2)
-  with pytest.raises(UserError, match="layout version 2 and this installation writes 5: use the same release"):
+  with pytest.raises(UserError, match="layout version 2 and this installation writes 6: use the same release"):
     Manifest.from_json(old.to_json())
 
 
@@ -579,7 +579,7 @@ def test_a_checkpoint_of_layout_version_2_is_refused_and_left_alone(checkpointed
   with serving(CONFIG, checkpointed, inline=True) as server:
     checkpoint_version_2(server)
   _refused(
-    checkpointed, "has layout version 2, .* writes 5: resume the run with the release that began it, or start a new"
+    checkpointed, "has layout version 2, .* writes 6: resume the run with the release that began it, or start a new"
   )
 
 

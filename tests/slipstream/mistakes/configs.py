@@ -86,6 +86,10 @@ ROWS = (
     "The config file exits.py cannot be run (SystemExit: 3): fix it.",
   ),
   (
+    "train --config=three_rooms --config.replay.sampling=disk",
+    "The config's replay.sampling is not valid: 'disk' is not one of server, memory.",
+  ),
+  (
     "train --config=three_rooms --config.lerner.batch_size=3",
     "The config has no key 'lerner': did you mean 'learner'?",
   ),

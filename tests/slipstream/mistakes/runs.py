@@ -105,6 +105,11 @@ ROWS = (
     "nothing was changed.",
   ),
   (
+    "train --resume=runs/three_rooms/FINISHED --config.environment_steps=500 --config.replay.sampling=memory --inline --quiet",
+    "The checkpoint's tables are those of replay.sampling=server and this config asks for replay.sampling=memory: resume with "
+    "what the run had, or start a new run; nothing of it was changed.",
+  ),
+  (
     "train --resume=source_is_bytes/FINISHED --config.environment_steps=500 --inline --quiet",
     "No checkpoint of the learner in TMP/source_is_bytes/FINISHED/checkpoints/learner is whole (checkpoint_1 is "
     "damaged: source.npz has 4 bytes and had BYTES): put a copy of one there, or start a new run; nothing was changed.",

@@ -89,7 +89,7 @@ ROWS = (
   ),
   (
     "learn --server=localhost:VERSION_2",
-    "The server's data have layout version 2 and this installation writes 5: use the same release of slipstream on "
+    "The server's data have layout version 2 and this installation writes 6: use the same release of slipstream on "
     "both sides.",
   ),
   (
@@ -383,7 +383,7 @@ FINDINGS = (
   ),
   (
     "doctor --server=localhost:VERSION_2",
-    "server: The server's data have layout version 2 and this installation writes 5: use the same release of slipstream on "
+    "server: The server's data have layout version 2 and this installation writes 6: use the same release of slipstream on "
     "both sides.",
   ),
 )

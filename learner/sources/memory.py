@@ -1,0 +1,385 @@
+"""The source that draws from the learner's own memory, which it feeds with every row of the run once."""
+
+import contextlib
+import dataclasses
+import json
+import pathlib
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from configs import RunConfig, Stopped
+from learner.sources.background import BackgroundDrawing
+from learner.sources.block import Block
+from learner.sources.feed import Feed, LocalFeed, ServerFeed
+from learner.sources.priorities import TablePriorities
+from learner.sources.quotas import QuotaSchedule
+from learner.sources.row_pace import RowPace
+from learner.sources.source import State, Weighting
+from learner.sources.usable_rows import UnusableRows
+from learner.weights.factors import make_weightings
+from learner.weights.memory_contents import MemoryContents
+from replay_memory.journal import Journal, Position
+from replay_memory.memory import ReplayMemory
+from replay_memory.plan import check_fit, make_plan
+from replay_memory.recovery import Recovered, recover
+from replay_server.contract.activity import Activity, Wait
+from replay_server.contract.codec import Packed
+from replay_server.contract.connection import Connection
+from replay_server.contract.manifest import Manifest
+from replay_server.contract.messages import MEMORY_TABLE, MEMORY_TABLE_COUNTS
+
+_POLL_SECONDS = 0.02
+_CLOSE_TIMEOUT_SECONDS = 5.0
+_MEMORY = "memory/"
+_JOURNAL = "journal/"
+# Rows of a read where there is no ratio.
+_MOST_ROWS = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class MemoryParts:
+  """What a memory source is made of.
+
+  Attributes:
+    feed: gives the rows.
+    memory: stores them.
+    journal: keeps the rows on the disk before they are used.
+    unusable: finds rows that cannot be learned from; they are not stored.
+    rng: of the draws.
+  """
+
+  feed: Feed
+  memory: ReplayMemory
+  journal: Journal
+  unusable: UnusableRows
+  rng: np.random.Generator
+
+
+class MemorySource:
+  """Reads the rows that are due, stores them, and draws stratified blocks from the tables that the memory makes of them."""
+
+  def __init__(
+    self,
+    config: RunConfig,
+    parts: MemoryParts,
+    weightings: Mapping[str, Weighting],
+    stop: threading.Event,
+    inline: bool,
+  ):
+    """Reads nothing yet.
+
+    Args:
+      config: of the run.
+      parts: what the source is made of.
+      weightings: the factors of the rows' weights, by the names under which a checkpoint keeps their states.
+      stop: ends a wait for rows.
+      inline: whether the run is inline. Its loop knows when a block is due, so the source does not wait for rows, and nothing is
+        drawn ahead.
+    """
+    specs = config.replay.all_tables
+    self._parts = parts
+    self._stop = stop
+    self._inline = inline
+    self._prefetch = config.learner.prefetch and not inline
+    self._min_sizes = np.array([spec.min_size for spec in specs])
+    self._batches = config.learner.updates_per_block
+    self._pace = RowPace.of(config)
+    self._schedule = QuotaSchedule(
+      np.array([spec.probability for spec in specs]), config.learner.batch_size, config.replay.at_least_one
+    )
+    self._priorities = TablePriorities(config, self._set_priorities)
+    self._weightings = weightings
+    self._activity = Activity()
+    self._lock = threading.RLock()
+    # Updates whose blocks were drawn and handed out, and rows that belong to updates which were lost with an earlier life.
+    self._drawn = self._handed_out = self._uncounted = 0
+    # Rows that the learner's last life lost, and the difference between the server's count of rows read and the learner's, which
+    # begins at 0 and changes when the server is restored from a snapshot.
+    self._lost = self._unread_before = 0
+    self._closed = threading.Event()
+    self._drawing = self._start_drawing()
+
+  def _start_drawing(self) -> BackgroundDrawing:
+    closed = self._closed
+    return BackgroundDrawing(lambda: self._draw_block(closed), self._stop, self._prefetch)
+
+  @property
+  def table_names(self) -> Sequence[str]:
+    """Names of the tables, in layout order."""
+    return self._parts.memory.table_names
+
+  def next_block(self, while_waiting: Callable[[], None] = lambda: None) -> Block:
+    """The next K batches; waits until the rows that are due before them were read.
+
+    Args:
+      while_waiting: see `Source.next_block`.
+
+    Raises:
+      Stopped: stopped while waiting.
+      ServerLost: the server does not answer.
+      UserError: too many of the rows read lately cannot be learned from.
+    """
+    block = self._draw_block(self._closed) if self._inline else self._drawing.next_block(while_waiting)
+    self._handed_out += self._batches
+    return block
+
+  def _draw_block(self, closed: threading.Event) -> Block:
+    self._read_due_rows(closed)
+    with self._lock:
+      memory = self._parts.memory
+      self._schedule.set_ready(memory.sizes >= self._min_sizes)
+      quotas = self._schedule.next_block(self._batches)
+      draws = memory.draw(quotas, self._parts.rng)
+      self._drawn += self._batches
+      return Block(
+        memory.take(draws.slots),
+        draws.tables,
+        draws.handles,
+        draws.probabilities,
+        draws.table_sizes,
+        quotas,
+        self._schedule.shares,
+      )
+
+  def _read_due_rows(self, closed: threading.Event) -> None:
+    """Reads rows until those that the next block needs are there.
+
+    Raises:
+      Stopped: stopped or closed meanwhile.
+    """
+    due = self._pace.due(self._drawn)
+    memory = self._parts.memory
+    while True:
+      missing = _MOST_ROWS if due is None else due + self._uncounted - memory.received
+      rows = self._parts.feed.take(missing) if missing > 0 else None
+      if rows is not None and len(rows):
+        self._store(rows)
+        continue
+      is_due = due is None or missing <= 0 or self._inline
+      if is_due and memory.sizes[0] >= self._min_sizes[0]:
+        self._activity.does("drawing")
+        return
+      if self._inline:
+        raise RuntimeError(f"an inline learner was asked for a block, and its memory has {memory.sizes[0]} rows")
+      self._note_wait(missing)
+      if closed.wait(_POLL_SECONDS) or self._stop.is_set():
+        raise Stopped("Stopped while waiting for transitions.")
+
+  def _note_wait(self, missing: int) -> None:
+    size, least, name = int(self._parts.memory.sizes[0]), int(self._min_sizes[0]), self.table_names[0]
+    if size < least:
+      self._activity.waits(
+        f"waiting for workers: table {name} has {size} of {least} transitions",
+        "workers",
+        f"table {name} has {least:,} transitions ({size:,} now)",
+      )
+    else:
+      steps = f"{self._pace.rows_per_update:g}"
+      self._activity.waits(
+        f"waiting for workers: {steps} environment steps for each update, and {missing} are missing",
+        "workers",
+        f"they have taken {steps} steps for each update",
+      )
+
+  def _store(self, rows: Packed) -> None:
+    """Stores rows, kept first where they can be found again."""
+    with self._lock:
+      memory = self._parts.memory
+      self._parts.journal.append(memory.received, rows)
+      self._add(rows, memory.received)
+
+  def _add(self, rows: Packed, first: int) -> None:
+    """Adds rows to the memory, but those that cannot be learned from; `first` is the first one's number in the stream."""
+    memory = self._parts.memory
+    usable = np.flatnonzero(~self._parts.unusable.find(rows))
+    priorities = self.new_item_priorities
+    # Runs of usable rows; the numbers of the others are left out.
+    for run in np.split(usable, np.flatnonzero(np.diff(usable) > 1) + 1):
+      if len(run):
+        memory.add(rows[run], priorities, first + int(run[0]))
+    memory.skip_to(first + len(rows))
+
+  def _set_priorities(self, table: int, handles: npt.NDArray[np.uint64], priorities: npt.NDArray[np.float64]) -> None:
+    self._parts.memory.set_priorities(handles, np.full(len(handles), table), priorities)
+
+  def weights(self, block: Block, updates: int) -> npt.NDArray[np.float32]:
+    """The product of all factors, float32 [K, batch]; 1 where there are none."""
+    product = np.ones(block.tables.shape, np.float32)
+    with self._lock:
+      for weighting in self._weightings.values():
+        product *= weighting.weights(block, updates)
+    return product
+
+  def feed_back(self, block: Block, outputs: Mapping[str, npt.NDArray[np.float32]]) -> None:
+    """Sets the priorities that follow from the output `td_error`."""
+    with self._lock:
+      self._priorities.update(block, outputs["td_error"])
+
+  @property
+  def new_item_priorities(self) -> tuple[float, ...]:
+    """The priority that a new row of each table gets, in layout order; 1 until one of the table's rows was updated."""
+    return tuple(np.nan_to_num(self._priorities.of_new_items, nan=1.0).tolist())
+
+  def describe_wait(self) -> str:
+    """What the source is waiting for, in words for people; empty where it is not waiting."""
+    return self._activity.state if self._activity.wait is not None else ""
+
+  def wait(self) -> Wait | None:
+    """The source's present wait; None where it is not waiting."""
+    return self._activity.wait
+
+  def drawn_ahead(self) -> dict[str, int]:
+    """Table -> rows of its share in a block that was drawn and is not yet handed out; all are 0 with `prefetch=False`."""
+    with self._lock:
+      rows = (self._drawn - self._handed_out) * self._schedule.shares
+    return dict(zip(self.table_names, rows.astype(int).tolist(), strict=True))
+
+  def metrics(self) -> Mapping[str, float]:
+    """The sizes, inserts and draws of the tables, rows that were no next ones of their episodes, and priorities refused."""
+    with self._lock:
+      memory, counts = self._parts.memory, self._parts.memory.counts
+      tables = zip(self.table_names, memory.sizes.tolist(), memory.inserts.tolist(), memory.draws.tolist(), strict=True)
+      metrics = {
+        f"{MEMORY_TABLE}/{name}/{what}": float(value)
+        for name, *values in tables
+        for what, value in zip(MEMORY_TABLE_COUNTS, values, strict=True)
+      }
+      odd = {"repeated": counts.repeated, "late": counts.late, "missing": counts.missing, "lost": self._lost}
+      # A healthy run has none of these, and the panel need not say so.
+      metrics |= {f"memory_{what}_rows": float(rows) for what, rows in odd.items() if rows}
+      metrics["drawn_ahead"] = float(self._drawn - self._handed_out)
+    if self._priorities.in_use:
+      metrics["refused_priorities"] = float(self._priorities.refused)
+    return {**metrics, **self._parts.unusable.metrics()}
+
+  def state(self) -> State:
+    """The memory but for its rows, and the states of the parts that have one."""
+    with self._lock:
+      memory, journal = self._parts.memory, self._parts.journal
+      journal.sync()
+      state: dict[str, npt.NDArray[Any]] = {
+        "new_item_priorities": self._priorities.of_new_items.copy(),
+        "updates": np.array([self._handed_out, self._uncounted, self._unread_before]),
+        "rng": np.array(json.dumps(self._parts.rng.bit_generator.state)),
+        **{
+          f"{_JOURNAL}{key}": value
+          for key, value in journal.position(memory.sequences, memory.received).state().items()
+        },
+        **{f"{_MEMORY}{key}": value for key, value in memory.state().items()},
+        **{f"feed/{key}": value for key, value in self._parts.feed.state().items()},
+      }
+      states = {name: weighting.state() for name, weighting in self._weightings.items()}
+      for name, part in {"quotas": self._schedule.state(), **states}.items():
+        state.update({f"{name}/{key}": value for key, value in part.items()})
+      return state
+
+  def restore(self, state: State) -> None:
+    """Restores what `state` returned, and adds every row that was received since, or all where the state is empty.
+
+    Raises:
+      UserError: the state is of other tables.
+      ServerLost: the server does not answer.
+    """
+    memory, journal = self._parts.memory, self._parts.journal
+    if state:
+      self._priorities.of_new_items = np.array(state["new_item_priorities"])
+      self._handed_out, self._uncounted, self._unread_before = state["updates"].tolist()
+      self._drawn = self._handed_out
+      self._parts.rng.bit_generator.state = json.loads(str(state["rng"]))
+      self._schedule.restore(_part_of(state, "quotas/"))
+      for name, weighting in self._weightings.items():
+        if own := _part_of(
+          state, f"{name}/"
+        ):  # One that was only switched on when the run was resumed has no state yet.
+          weighting.restore(own)
+    recovered = recover(memory, journal, _part_of(state, _MEMORY) or None, self._add)
+    if not self._inline:  # The lost updates are not made up for, as on the server; an inline loop makes up for them.
+      self._uncounted += recovered.received_since
+    self._parts.feed.restore(_part_of(state, "feed/"), memory.received)
+    given = self._parts.feed.given()
+    self._lost = max(0, given - memory.received - self._unread_before)
+    self._unread_before = given - memory.received
+    for sentence in self._findings(recovered):
+      with contextlib.suppress(OSError):  # The log may be on a full disk.
+        print(sentence, flush=True)
+
+  def _findings(self, recovered: Recovered) -> Iterator[str]:
+    yield from (f"Of the learner's rows, {finding}." for finding in self._parts.journal.findings)
+    if recovered.received_since:
+      yield f"The learner found {recovered.received_since:,} transitions that it had received after its checkpoint."
+    if recovered.lost:
+      yield f"The learner lost {recovered.lost:,} transitions of its checkpoint with damaged files."
+    if self._lost:
+      yield f"The learner lost {self._lost:,} transitions that were on their way to it when it ended."
+
+  def forget_all_but(self, states: Iterable[State]) -> None:
+    """Removes the rows on the disk that neither the memory nor any of these states, those of the kept checkpoints, needs."""
+    kept = [Position.of(_part_of(state, _JOURNAL)) for state in states]
+    with self._lock:
+      self._parts.journal.remove_unneeded(self._parts.memory.sequences, kept)
+
+  def reopen(self) -> None:
+    """Begins to draw anew, after the server was started again; blocks drawn ahead are dropped.
+
+    A thread that hangs in a call is left behind; rows that it still gets are stored.
+    """
+    self._closed.set()
+    self._drawing.close(timeout_seconds=0.0)
+    self._closed = threading.Event()
+    given = self._parts.feed.given()
+    with self._lock:
+      self._drawn = self._handed_out
+      self._unread_before = given - self._parts.memory.received
+    self._drawing = self._start_drawing()
+
+  def close(self) -> None:
+    """Ends the reading and the drawing; waits a few seconds for a read that is under way."""
+    self._closed.set()
+    self._drawing.close(_CLOSE_TIMEOUT_SECONDS)
+    with self._lock:
+      self._parts.journal.close()
+
+
+def _part_of(state: State, prefix: str) -> State:
+  # A file's arrays are read one by one, as they are asked for.
+  return {key.removeprefix(prefix): state[key] for key in state if key.startswith(prefix)}
+
+
+def make_memory_source(
+  connection: Connection, manifest: Manifest, seed: int, stop: threading.Event, directory: pathlib.Path
+) -> MemorySource:
+  """Makes the source of a run whose learner has its own memory.
+
+  Args:
+    connection: to the server.
+    manifest: of the run.
+    seed: of the draws.
+    stop: ends a wait for transitions.
+    directory: for the rows that were read.
+
+  Raises:
+    UserError: this machine has too little memory.
+  """
+  config = manifest.config
+  plan = make_plan(config, manifest.codec.width)
+  fit = check_fit(plan)
+  if not manifest.inline:
+    print(fit, flush=True)
+  memory = ReplayMemory(plan, manifest.codec)
+  rows = connection.local_rows
+  parts = MemoryParts(
+    feed=ServerFeed(connection, manifest, stop) if rows is None else LocalFeed(rows),
+    memory=memory,
+    journal=Journal(directory, manifest.run_id, manifest.codec),
+    unusable=UnusableRows(manifest),
+    rng=np.random.default_rng(seed),
+  )
+
+  def make_factors() -> Mapping[str, Weighting]:
+    return make_weightings(config, manifest.codec, lambda: MemoryContents(memory))
+
+  return MemorySource(config, parts, make_factors(), stop, manifest.inline)

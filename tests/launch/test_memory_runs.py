@@ -1,0 +1,115 @@
+"""Runs whose learner has its own memory: the same run for the same seed, exact resumes, and kills."""
+
+import dataclasses
+import os
+import re
+
+import numpy as np
+import pytest
+
+import slipstream
+from configs import override
+from tests.launch.processes import KILL, START_SECONDS, address_of, cli, run_dir_of, status_of, wait_for
+from tests.launch.test_inline import small_world
+from tests.launch.test_program import ENDLESS
+
+pytestmark = pytest.mark.timeout(600)
+
+MEMORY = "--config.replay.sampling=memory"
+
+
+def _in_memory(**changes: str) -> slipstream.RunConfig:
+  return small_world(replay__sampling="memory", **changes)
+
+
+def _train(config: slipstream.RunConfig, folder, **arguments):
+  return slipstream.train(config, run_root=folder, inline=True, quiet=True, **arguments)
+
+
+def _memory_of(run_dir) -> dict[str, np.ndarray]:
+  """What the newest checkpoint holds of the source, but for the names of files."""
+  folders = sorted((run_dir / "checkpoints" / "learner").glob("checkpoint_*"), key=lambda path: int(path.name[11:]))
+  with np.load(folders[-1] / "source.npz") as file:
+    return {name: file[name] for name in file.files if not name.startswith("journal/")}
+
+
+def test_a_run_solves_its_world_without_a_transition_on_the_server(tmp_path):
+  outcome = _train(_in_memory(), tmp_path)
+  assert outcome.solved
+  tables = {table.name: table for table in outcome.status.tables}
+  assert tables["default"].inserted == outcome.status.environment_steps
+  assert 0 < tables["done"].size < tables["default"].size
+  assert outcome.status.unread_steps is not None
+
+
+def test_two_runs_of_one_seed_are_the_same_to_the_last_digit(tmp_path):
+  config = _in_memory(environment_steps="1000", evaluator__solved_evaluations="0")
+  first, second = (_train(config, tmp_path / name) for name in "ab")
+  for run in (first, second):
+    assert (run.status.environment_steps, run.status.gradient_steps) == (1000, 80)
+  assert first.status.learner == second.status.learner
+  evaluations = [[dataclasses.replace(each, seconds=0.0) for each in run.status.evaluations] for run in (first, second)]
+  assert evaluations[0] == evaluations[1]
+  before, after = _memory_of(first.run_dir), _memory_of(second.run_dir)
+  assert before.keys() == after.keys()
+  for name in before.keys() - {"memory/episodes/identity"}:  # Writers have random ids.
+    np.testing.assert_array_equal(before[name], after[name], err_msg=name)
+
+
+def test_a_run_that_is_stopped_half_way_goes_on_with_the_tables_that_it_had(tmp_path):
+  config = _in_memory(environment_steps="600", evaluator__solved_evaluations="0")
+  stopped = _train(config, tmp_path)
+  before = _memory_of(stopped.run_dir)
+  # Within ten steps no block is due, so only rows are added, if any.
+  resumed = _train(override(config, {"environment_steps": "601"}), tmp_path, resume=str(stopped.run_dir))
+  after = _memory_of(stopped.run_dir)
+  assert resumed.status.gradient_steps == stopped.status.gradient_steps == 40
+  for name, array in before.items():
+    found = after[name][: len(array)] if array.ndim else after[name]
+    np.testing.assert_array_equal(array, found, err_msg=name)
+
+
+def test_another_sampling_is_refused_when_a_run_is_resumed(tmp_path):
+  stopped = _train(_in_memory(environment_steps="300"), tmp_path)
+  other = small_world(environment_steps="400")
+  with pytest.raises(slipstream.UserError, match=r"are those of replay\.sampling=memory and this config asks for"):
+    _train(other, tmp_path, resume=str(stopped.run_dir))
+
+
+def test_a_local_run_solves_its_world_and_a_killed_learner_goes_on_with_every_row(tmp_path):
+  arguments = [*ENDLESS, MEMORY, f"--run_root={tmp_path}", "--config.replay.checkpoint_period_seconds=3"]
+  with cli(tmp_path, "train", "train", *arguments) as run:
+    run_dir = run_dir_of(run)
+    wait_for(lambda: (run_dir / "checkpoints" / "learner" / "checkpoint_1").exists(), START_SECONDS, "a checkpoint")
+    before = wait_for(lambda: _after(run_dir, 0), START_SECONDS, "the first gradient steps")
+    (learner,) = [role for role in before["roles"] if role["role"] == "learner"]
+    os.kill(learner["pid"], KILL)
+    wait_for(lambda: status_of(run_dir)["lives"]["learner"] == 2, START_SECONDS, "the learner again")
+    again = status_of(run_dir)
+    wait_for(lambda: _after(run_dir, again["gradient_steps"] + 32), START_SECONDS, "further gradient steps")
+    with cli(tmp_path, "stop", "stop", f"--server={address_of(run)}", "--yes") as stop:
+      assert stop.wait(60) == 0
+    assert run.wait(120) == 0, run.output()
+  log = "".join(path.read_text() for path in (run_dir / "logs" / "learner").iterdir())
+  found = re.search(r"found ([\d,]+) transitions that it had received after its checkpoint", log)
+  status = status_of(run_dir)
+  stored = status["tables"][0]["inserted"] + status["learner"].get("memory_repeated_rows", 0)
+  lost = status["learner"].get("memory_lost_rows", 0)
+  # The learner counts rows when it reports, a moment before the run ends.
+  assert 0 <= status["environment_steps"] - status["unread_steps"] - stored - lost <= 2_000
+  assert found or status["gradient_steps"] > 0
+  assert "Traceback" not in log
+
+
+def _after(run_dir, gradient_steps):
+  status = status_of(run_dir)
+  return status if status["gradient_steps"] > gradient_steps else None
+
+
+def test_a_memory_that_does_not_fit_is_refused_at_once(tmp_path):
+  config = _in_memory(replay__capacity="2000000000")
+  with pytest.raises(
+    slipstream.UserError, match=r"The learner's own memory would take up to .* lower replay\.capacity"
+  ):
+    _train(config, tmp_path)
+  assert not any(tmp_path.iterdir())

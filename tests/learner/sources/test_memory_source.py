@@ -1,0 +1,242 @@
+"""The source that draws from the learner's own memory: what it reads, draws, keeps, and finds again."""
+
+import contextlib
+import dataclasses
+import pathlib
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from configs import LearnerConfig, PriorityConfig, RunConfig, Stopped, TableSpec, UserError
+from learner.sources.memory import MemorySource, make_memory_source
+from replay_server.process.server import ReplayServer
+from tests.serving import CODEC, adding, config_of, run_episode, serving, size_of, wait_for
+
+TABLES = (TableSpec("default", 0.5, capacity=200, min_size=20), TableSpec("goal", 0.5, capacity=50))
+EVENTS = (("goal", 3),)
+
+
+PRIORITY = PriorityConfig(exponent=1.0, epsilon=1e-6)
+
+
+def _config(ratio: float | None = 2.0, tables: Sequence[TableSpec] = TABLES, **learner: Any) -> RunConfig:
+  replay = {
+    "sampling": "memory",
+    "environment_steps_per_update": ratio,
+    "insert_tolerance_steps": 500,
+    "priority": PRIORITY,
+  }
+  fields = {"batch_size": 8, "updates_per_block": 4, "prefetch": False, **learner}
+  return config_of(tables, EVENTS, replay, learner=LearnerConfig(**fields))
+
+
+PRIORITIZED = tuple(dataclasses.replace(table, selector="prioritized") for table in TABLES)
+
+
+@contextlib.contextmanager
+def _source(server: ReplayServer, folder: pathlib.Path, seed: int = 0) -> Iterator[MemorySource]:
+  source = make_memory_source(server.connection, server.manifest, seed, threading.Event(), folder / "rows")
+  with contextlib.closing(source):
+    yield source
+
+
+def _feed(server: ReplayServer, episodes: int, length: int = 10, writer_id: int = 0) -> None:
+  """Writes episodes that end with the event."""
+  with adding(server, writer_id) as (adder, writer):
+    for number in range(episodes):
+      run_episode(adder, length, {length - 1: 1}, number)
+    writer.flush()
+
+
+def _steps(block: Any) -> np.ndarray:
+  steps: np.ndarray = CODEC.unpack(block.rows)["step"]
+  return steps
+
+
+def test_a_block_has_the_tables_shares_and_waits_for_the_rows_that_are_due(tmp_path: pathlib.Path) -> None:
+  with serving(_config(), tmp_path) as server, _source(server, tmp_path) as source:
+    source.restore({})
+    _feed(server, 6)
+    # 20 rows of warm-up, and 2 for each of the block's 4 updates.
+    block = source.next_block()
+    assert size_of(server.connection, "default") == 60 - 28
+    assert (block.tables == 0).sum(axis=1).tolist() == [4] * 4
+    assert set(_steps(block)[block.tables == 1].tolist()) <= {7, 8, 9}
+    assert (block.table_sizes[block.tables == 1] == 6).all()  # Two events have been read.
+    source.next_block()
+    assert size_of(server.connection, "default") == 60 - 36
+
+
+def test_it_says_on_whom_it_waits_and_can_be_stopped(tmp_path: pathlib.Path) -> None:
+  said: list[str] = []
+
+  with serving(_config(), tmp_path) as server, _source(server, tmp_path) as source:
+    source.restore({})
+
+    def note() -> None:
+      said.append(source.describe_wait())
+      if len(said) == 3:
+        _feed(server, 2)
+      if "are missing" in said[-1]:
+        raise Stopped("enough")
+
+    with pytest.raises(Stopped, match="enough"):
+      source.next_block(note)
+    wait = source.wait()
+  assert "waiting for workers: table default has 0 of 20 transitions" in said
+  assert said[-1] == "waiting for workers: 2 environment steps for each update, and 8 are missing"
+  assert wait is not None
+  assert wait.whom == "workers"
+
+
+@pytest.mark.parametrize("prefetch", [False, True])
+def test_no_more_than_one_block_is_drawn_ahead(tmp_path: pathlib.Path, prefetch: bool) -> None:
+  with serving(_config(prefetch=prefetch), tmp_path) as server, _source(server, tmp_path) as source:
+    source.restore({})
+    _feed(server, 10)
+    source.next_block()
+    ahead = 1 if prefetch else 0
+    wait_for(lambda: size_of(server.connection, "default") == 100 - 28 - 8 * ahead)
+    time.sleep(0.2)  # For a mistake to show.
+    assert size_of(server.connection, "default") == 100 - 28 - 8 * ahead
+    assert source.metrics()["drawn_ahead"] == 4 * ahead
+
+
+def test_without_a_ratio_it_reads_whatever_waits(tmp_path: pathlib.Path) -> None:
+  with serving(_config(ratio=None), tmp_path) as server, _source(server, tmp_path) as source:
+    source.restore({})
+    _feed(server, 5)
+    source.next_block()
+    assert size_of(server.connection, "default") == 0
+    source.next_block()
+
+
+def test_td_errors_change_the_draws(tmp_path: pathlib.Path) -> None:
+  with serving(_config(tables=PRIORITIZED, batch_size=64), tmp_path) as server:
+    with _source(server, tmp_path) as source:
+      source.restore({})
+      _feed(server, 10)
+      for _ in range(5):
+        block = source.next_block()
+        steps = _steps(block)
+        # Only the fifth step of an episode is ever wrong.
+        source.feed_back(block, {"td_error": np.where(steps == 4, 1.0, 0.0).astype(np.float32)})
+      block = source.next_block()
+    from_default = _steps(block)[block.tables == 0]
+    assert (from_default == 4).mean() > 0.5
+    assert source.metrics()["refused_priorities"] == 0
+    assert 0 < source.new_item_priorities[0] < 1
+
+
+def _contents(source: MemorySource) -> dict[str, Any]:
+  return {key: value.tolist() for key, value in source.state().items() if not key.startswith("journal")}
+
+
+def test_a_source_that_was_stopped_goes_on_as_if_it_had_not(tmp_path: pathlib.Path) -> None:
+  config = _config(tables=PRIORITIZED)
+  errors = np.random.default_rng(0).random((8, 4, 8)).astype(np.float32)
+
+  def learn(source: MemorySource, blocks: range) -> list[np.ndarray]:
+    rows = []
+    for number in blocks:
+      block = source.next_block()
+      source.feed_back(block, {"td_error": errors[number]})
+      rows.append(block.rows)
+    return rows
+
+  with serving(config, tmp_path / "a") as server, _source(server, tmp_path / "a") as source:
+    source.restore({})
+    _feed(server, 10, writer_id=5)
+    unstopped, contents = learn(source, range(8)), _contents(source)
+  with serving(config, tmp_path / "b") as server:
+    _feed(server, 10, writer_id=5)
+    with _source(server, tmp_path / "b") as source:
+      source.restore({})
+      before, state = learn(source, range(4)), source.state()
+    with _source(server, tmp_path / "b", seed=1) as source:
+      source.restore(state)
+      after = learn(source, range(4, 8))
+      assert _contents(source) == contents
+  np.testing.assert_array_equal(np.stack([*before, *after]), np.stack(unstopped))
+
+
+def test_a_source_that_was_killed_has_every_row_that_it_had_read(tmp_path, capsys) -> None:
+  with serving(_config(), tmp_path) as server:
+    _feed(server, 10)
+    killed = make_memory_source(server.connection, server.manifest, 0, threading.Event(), tmp_path / "rows")
+    killed.restore({})
+    killed.next_block()
+    state = killed.state()
+    for _ in range(2):
+      killed.next_block()
+    inserts = killed.metrics()["memory_table/default/inserts"]
+    server.connection.take_rows("default", 3, CODEC.width)  # What is on its way to a process that is killed.
+    with _source(server, tmp_path) as source:
+      source.restore(state)
+      assert source.metrics()["memory_table/default/inserts"] == inserts == 44
+      assert source.metrics()["memory_lost_rows"] == 3
+      source.next_block()  # The updates that were lost are not made up for: eight more rows are due.
+      assert size_of(server.connection, "default") == 100 - 44 - 3 - 8
+  said = capsys.readouterr().out
+  assert "found 16 transitions that it had received after its checkpoint" in said
+  assert "lost 3 transitions that were on their way to it" in said
+
+
+def test_a_source_that_never_wrote_a_checkpoint_begins_with_its_rows(tmp_path: pathlib.Path) -> None:
+  with serving(_config(), tmp_path) as server:
+    _feed(server, 10)
+    killed = make_memory_source(server.connection, server.manifest, 0, threading.Event(), tmp_path / "rows")
+    killed.restore({})
+    killed.next_block()
+    with _source(server, tmp_path) as source:
+      source.restore({})
+      assert source.metrics()["memory_table/default/size"] == 28
+
+
+def test_rows_of_an_open_block_are_stored_when_it_opens_its_streams_anew(tmp_path: pathlib.Path) -> None:
+  with serving(_config(prefetch=True), tmp_path) as server, _source(server, tmp_path) as source:
+    source.restore({})
+    _feed(server, 10)
+    source.next_block()
+    source.reopen()
+    source.next_block()
+    assert not {"memory_repeated_rows", "memory_lost_rows"} & source.metrics().keys()
+    assert source.metrics()["memory_table/default/inserts"] >= 36
+
+
+def test_rows_that_cannot_be_learned_from_are_not_stored(tmp_path, capsys) -> None:
+  with serving(_config(), tmp_path) as server:
+    _feed(server, 10)
+    rows = server.connection.take_rows("default", 100, CODEC.width)
+    rows[[3, 4, 40], 0] = np.nan
+    with adding(server) as (_, writer):
+      for row in rows:
+        writer.create_item("default", writer.append(row))
+      writer.flush()
+    with _source(server, tmp_path) as source:
+      source.restore({})
+      for _ in range(8):
+        block = source.next_block()
+        assert np.isfinite(block.rows[..., : CODEC.float_words]).all()
+      state, metrics = source.state(), source.metrics()
+      assert metrics["unusable_rows"] == 3
+      assert metrics["memory_table/default/inserts"] == 20 + 8 * 8 - 3
+    with _source(server, tmp_path) as source:
+      source.restore(state)
+      assert source.metrics()["memory_table/default/inserts"] == 20 + 8 * 8 - 3
+  assert "wrote a row that cannot be learned from" in capsys.readouterr().out
+
+
+def test_rows_of_another_run_are_refused(tmp_path: pathlib.Path) -> None:
+  with serving(_config(), tmp_path) as server:
+    _feed(server, 10)
+    with _source(server, tmp_path) as source:
+      source.restore({})
+      source.next_block()
+  other = serving(_config(), tmp_path / "other", run_id="other")
+  with other as server, pytest.raises(UserError, match="is of run run, and this is run other"):
+    make_memory_source(server.connection, server.manifest, 0, threading.Event(), tmp_path / "rows")
