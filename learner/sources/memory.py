@@ -20,7 +20,7 @@ from learner.sources.quotas import QuotaSchedule
 from learner.sources.row_pace import RowPace
 from learner.sources.source import State, Weighting
 from learner.sources.usable_rows import UnusableRows
-from learner.weights.factors import make_weightings
+from learner.weights.factors import make_weightings, product
 from learner.weights.memory_contents import MemoryContents
 from replay_memory.journal import Journal, Position
 from replay_memory.memory import ReplayMemory
@@ -86,7 +86,7 @@ class MemorySource:
     self._inline = inline
     self._prefetch = config.learner.prefetch and not inline
     self._min_sizes = np.array([spec.min_size for spec in specs])
-    self._batches = config.learner.updates_per_block
+    self._batches, self._batch_size = config.learner.updates_per_block, config.learner.batch_size
     self._pace = RowPace.of(config)
     self._schedule = QuotaSchedule(
       np.array([spec.probability for spec in specs]), config.learner.batch_size, config.replay.at_least_one
@@ -208,11 +208,8 @@ class MemorySource:
 
   def weights(self, block: Block, updates: int) -> npt.NDArray[np.float32]:
     """The product of all factors, float32 [K, batch]; 1 where there are none."""
-    product = np.ones(block.tables.shape, np.float32)
     with self._lock:
-      for weighting in self._weightings.values():
-        product *= weighting.weights(block, updates)
-    return product
+      return product(self._weightings, block, updates)
 
   def feed_back(self, block: Block, outputs: Mapping[str, npt.NDArray[np.float32]]) -> None:
     """Sets the priorities that follow from the output `td_error`."""
@@ -222,7 +219,7 @@ class MemorySource:
   @property
   def new_item_priorities(self) -> tuple[float, ...]:
     """The priority that a new row of each table gets, in layout order; 1 until one of the table's rows was updated."""
-    return tuple(np.nan_to_num(self._priorities.of_new_items, nan=1.0).tolist())
+    return self._priorities.for_new_items
 
   def describe_wait(self) -> str:
     """What the source is waiting for, in words for people; empty where it is not waiting."""
@@ -231,12 +228,6 @@ class MemorySource:
   def wait(self) -> Wait | None:
     """The source's present wait; None where it is not waiting."""
     return self._activity.wait
-
-  def drawn_ahead(self) -> dict[str, int]:
-    """Table -> rows of its share in a block that was drawn and is not yet handed out; all are 0 with `prefetch=False`."""
-    with self._lock:
-      rows = (self._drawn - self._handed_out) * self._schedule.shares
-    return dict(zip(self.table_names, rows.astype(int).tolist(), strict=True))
 
   def metrics(self) -> Mapping[str, float]:
     """The sizes, inserts and draws of the tables, rows that were no next ones of their episodes, and priorities refused."""
@@ -251,7 +242,7 @@ class MemorySource:
       odd = {"repeated": counts.repeated, "late": counts.late, "missing": counts.missing, "lost": self._lost}
       # A healthy run has none of these, and the panel need not say so.
       metrics |= {f"memory_{what}_rows": float(rows) for what, rows in odd.items() if rows}
-      metrics["drawn_ahead"] = float(self._drawn - self._handed_out)
+      metrics["drawn_ahead"] = float((self._drawn - self._handed_out) * self._batch_size)
     if self._priorities.in_use:
       metrics["refused_priorities"] = float(self._priorities.refused)
     return {**metrics, **self._parts.unusable.metrics()}
@@ -292,9 +283,8 @@ class MemorySource:
       self._parts.rng.bit_generator.state = json.loads(str(state["rng"]))
       self._schedule.restore(_part_of(state, "quotas/"))
       for name, weighting in self._weightings.items():
-        if own := _part_of(
-          state, f"{name}/"
-        ):  # One that was only switched on when the run was resumed has no state yet.
+        # One that was only switched on when the run was resumed has no state yet.
+        if own := _part_of(state, f"{name}/"):
           weighting.restore(own)
     recovered = recover(memory, journal, _part_of(state, _MEMORY) or None, self._add)
     if not self._inline:  # The lost updates are not made up for, as on the server; an inline loop makes up for them.

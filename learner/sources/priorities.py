@@ -78,6 +78,11 @@ class TablePriorities:
     """Whether any table draws by priority."""
     return bool(self._prioritized.any())
 
+  @property
+  def for_new_items(self) -> tuple[float, ...]:
+    """`of_new_items`, and 1 as long as none of the table's rows was updated."""
+    return tuple(np.nan_to_num(self.of_new_items, nan=1.0).tolist())
+
   def update(self, block: Block, td_errors: npt.NDArray[np.float32]) -> None:
     """Sets new priorities, in one call per table.
 

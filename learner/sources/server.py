@@ -15,7 +15,7 @@ from learner.sources.sampler import CLOSE_TIMEOUT_SECONDS, StratifiedSampler
 from learner.sources.source import State, Weighting
 from learner.sources.stall import StallCheck
 from learner.sources.usable_rows import UsableRows
-from learner.weights.factors import make_weightings
+from learner.weights.factors import make_weightings, product
 from learner.weights.membership import ReportedContents
 from replay_server.contract.activity import Wait
 from replay_server.contract.connection import Connection
@@ -80,10 +80,7 @@ class ServerSource:
 
   def weights(self, block: Block, updates: int) -> npt.NDArray[np.float32]:
     """The product of all factors, float32 [K, batch]; 1 where there are none."""
-    product = np.ones(block.tables.shape, np.float32)
-    for weighting in self._weightings.values():
-      product *= weighting.weights(block, updates)
-    return product
+    return product(self._weightings, block, updates)
 
   def feed_back(self, block: Block, outputs: Mapping[str, npt.NDArray[np.float32]]) -> None:
     """Sends the priorities that follow from the output `td_error`.
@@ -96,7 +93,7 @@ class ServerSource:
   @property
   def new_item_priorities(self) -> tuple[float, ...]:
     """The priority that a new item of each table gets, in layout order; 1 until one of the table's rows was updated."""
-    return tuple(np.nan_to_num(self._priorities.of_new_items, nan=1.0).tolist())
+    return self._priorities.for_new_items
 
   def describe_wait(self) -> str:
     """What the sampler is waiting for, in words for people; empty where it is not waiting."""

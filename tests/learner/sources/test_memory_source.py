@@ -103,7 +103,7 @@ def test_no_more_than_one_block_is_drawn_ahead(tmp_path: pathlib.Path, prefetch:
     wait_for(lambda: size_of(server.connection, "default") == 100 - 28 - 8 * ahead)
     time.sleep(0.2)  # For a mistake to show.
     assert size_of(server.connection, "default") == 100 - 28 - 8 * ahead
-    assert source.metrics()["drawn_ahead"] == 4 * ahead
+    assert source.metrics()["drawn_ahead"] == 4 * 8 * ahead
 
 
 def test_without_a_ratio_it_reads_whatever_waits(tmp_path: pathlib.Path) -> None:
