@@ -210,16 +210,20 @@ def _written_files(bench: Bench) -> str:
   ]
   if code or changed:
     raise CaseFailed(f"libraries: exit code {code}, written: {changed}; {last_lines(logs(other))}")
-  tight = start(*HARDENED, "--network=none", _RUNS, bench.image, *_SHORT)
-  code = wait_ended(tight, _RUN_SECONDS)
-  if code:
-    raise CaseFailed(f"with a read-only root: exit code {code}; {last_lines(logs(tight))}")
-  warnings = [
-    line for line in logs(tight).splitlines() if re.search("read-only|not writable|Permission", line, re.IGNORECASE)
-  ]
-  if warnings:
-    raise CaseFailed(f"with a read-only root: {warnings}")
-  return "a local run writes below /tmp and /runs alone, and ends with 0 under a read-only root"
+  for sampling in ("server", "memory"):  # The memory compiles its loops.
+    words = (*_SHORT, f"--config.replay.sampling={sampling}")
+    tight = start(*HARDENED, "--network=none", _RUNS, bench.image, *words)
+    code = wait_ended(tight, _RUN_SECONDS)
+    if code:
+      raise CaseFailed(f"{sampling}, with a read-only root: exit code {code}; {last_lines(logs(tight))}")
+    warnings = [
+      line for line in logs(tight).splitlines() if re.search("read-only|not writable|Permission", line, re.IGNORECASE)
+    ]
+    if warnings:
+      raise CaseFailed(f"{sampling}, with a read-only root: {warnings}")
+  return (
+    "local runs write below /tmp and /runs alone, and end with 0 under a read-only root, on the server and from memory"
+  )
 
 
 def _up(bench: Bench) -> str:
