@@ -37,8 +37,9 @@ def run_command(name: str, seeds: int | None, processes: int | None, budget: str
     UserError: a name is unknown, a run cannot be made from the experiment's config, or a file cannot be written.
   """
   if not name:
+    width = max(map(len, EXPERIMENTS))
     for known in EXPERIMENTS:
-      print(f"{known:16} {find_experiment(known).summary}")
+      print(f"{known:{width}} {find_experiment(known).summary}")
     return 0
   experiment = find_experiment(name)
   chosen = find_budget(experiment, budget)

@@ -1,14 +1,33 @@
 """Experiments with continuous actions: algorithms on Pendulum, and SSET's Section 6 on the lunar lander and MuJoCo's worlds."""
 
 import dataclasses
+from collections.abc import Mapping
 
 from configs import RunConfig
 from configs.methods import per
 from configs.presets import classic_control, lunar_lander, mujoco
-from experiments.definition import Budget, Change, Experiment, Method, Panel, Threshold, evaluated_every, known_method
+from experiments.definition import (
+  Budget,
+  Change,
+  Experiment,
+  Method,
+  Panel,
+  Threshold,
+  evaluated_every,
+  known_method,
+  replaying_from_memory,
+)
 
 # Section 6 compares several exponents and does not list them.
 EXPONENTS = (0.4, 0.65, 0.9)
+# World -> reward threshold -> share of a batch, with Table 2's shares: rewards that this budget's policies earn. Walker2d's are
+# half of Table 2's. A step of Humanoid brings 5 for being upright; what exceeds that is a quarter of Table 2's.
+LOWER_REWARDS: Mapping[str, Mapping[float, float]] = {
+  "Walker2d": {2: 0.2, 2.5: 0.1, 3: 0.05, 3.5: 0.05},
+  "Humanoid": {5: 0.2, 5.5: 0.1, 6.25: 0.1},
+}
+# Steps, besides Table 2's 200.
+HISTORIES = (1, 50)
 
 _RETURN = Panel("eval_return", "return (30 episodes)")
 _TRAINING = Panel("train_return", "return of training episodes")
@@ -64,6 +83,53 @@ def get_half_cheetah() -> Experiment:
 def get_hopper() -> Experiment:
   """Experiment 10 on Hopper: uniform replay and SSET."""
   return _mujoco("Hopper", 1_000.0)
+
+
+def get_walker() -> Experiment:
+  """Experiment 10 on Walker2d, from the learner's memory: uniform replay, SSET, and SSET with events of lower rewards."""
+  return _from_memory(
+    _mujoco("Walker2d", 1_000.0, Method("sset_lower", "SSET, lower rewards", _with_lower("Walker2d")))
+  )
+
+
+def get_humanoid() -> Experiment:
+  """Experiment 10 on Humanoid, from the learner's memory: uniform replay, SSET, and SSET with events of lower rewards."""
+  return _from_memory(_mujoco("Humanoid", 300.0, Method("sset_lower", "SSET, lower rewards", _with_lower("Humanoid"))))
+
+
+def get_walker_histories() -> Experiment:
+  """Histories of several lengths on Walker2d."""
+  return _histories(get_walker(), "Walker2d")
+
+
+def get_humanoid_histories() -> Experiment:
+  """Histories of several lengths on Humanoid."""
+  return _histories(get_humanoid(), "Humanoid")
+
+
+def _from_memory(experiment: Experiment) -> Experiment:
+  return dataclasses.replace(experiment, config=replaying_from_memory(experiment.config))
+
+
+def _with_lower(world: str, history: int = 200) -> Change:
+  """SSET with events of rewards that this budget's policies earn, with histories of so many steps."""
+  changed = mujoco.get_config(world, LOWER_REWARDS[world])
+  events = tuple(dataclasses.replace(event, history=history) for event in changed.events)
+  return _with_events_of(dataclasses.replace(changed, events=events))
+
+
+def _histories(experiment: Experiment, world: str) -> Experiment:
+  shorter = (
+    Method(f"history_{history}", f"SSET, lower rewards, τ = {history}", _with_lower(world, history))
+    for history in HISTORIES
+  )
+  uniform, _, lower = experiment.methods
+  return dataclasses.replace(
+    experiment,
+    name=f"{experiment.name}_histories",
+    summary=f"{world} with SAC: lengths of histories (SSET, Section 6 and Table 2)",
+    methods=(uniform, *shorter, dataclasses.replace(lower, label=f"{lower.label}, τ = 200")),
+  )
 
 
 def _mujoco(world: str, threshold: float, *more: Method) -> Experiment:

@@ -158,6 +158,18 @@ def known_method(name: str, label: str = "") -> Method:
   return Method(name, label or name.replace("_", " "), METHODS[name])
 
 
+def from_memory(method: Method) -> Method:
+  """`method`, with replay in the learner's own memory."""
+  return Method(
+    f"{method.name}_memory", f"{method.label}, memory", lambda config: replaying_from_memory(method.change(config))
+  )
+
+
+def replaying_from_memory(config: RunConfig) -> RunConfig:
+  """`config` with replay in the learner's own memory."""
+  return dataclasses.replace(config, replay=dataclasses.replace(config.replay, sampling="memory"))
+
+
 def papers_methods() -> tuple[Method, ...]:
   """The methods that the paper's Figures 2 and 4 compare."""
   return (

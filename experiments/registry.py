@@ -10,6 +10,7 @@ from experiments.definition import Budget, Experiment
 EXPERIMENTS: Mapping[str, Callable[[], Experiment]] = {
   "three_rooms": three_rooms.get_experiment,
   "new_items": three_rooms.get_new_items,
+  "three_rooms_memory": three_rooms.get_memory,
   "two_rooms": two_rooms.get_experiment,
   "shaping": two_rooms.get_shaping,
   "potentials": two_rooms.get_potentials,
@@ -24,6 +25,10 @@ EXPERIMENTS: Mapping[str, Callable[[], Experiment]] = {
   "lunar_lander": continuous.get_lunar_lander,
   "halfcheetah": continuous.get_half_cheetah,
   "hopper": continuous.get_hopper,
+  "walker2d": continuous.get_walker,
+  "humanoid": continuous.get_humanoid,
+  "walker2d_histories": continuous.get_walker_histories,
+  "humanoid_histories": continuous.get_humanoid_histories,
 }
 
 

@@ -14,6 +14,7 @@ from experiments.definition import (
   Panel,
   Threshold,
   evaluated_every,
+  from_memory,
   known_method,
   papers_methods,
 )
@@ -48,6 +49,17 @@ def get_new_items() -> Experiment:
     name="new_items",
     summary="three rooms: the priority of new items (SSET, Section 5.1; PER, Section 3.3)",
     methods=(known_method("uniform", "Uniform ER"), known_method("sset", "SSET"), *sweep),
+  )
+
+
+def get_memory() -> Experiment:
+  """The five methods drawn on the server and from the learner's own memory, which must not differ."""
+  rooms = get_experiment()
+  return dataclasses.replace(
+    rooms,
+    name="three_rooms_memory",
+    summary="three rooms: replay on the server and in the learner's own memory",
+    methods=(*rooms.methods, *(from_memory(method) for method in rooms.methods)),
   )
 
 

@@ -56,7 +56,12 @@ def test_the_lunar_lander_compares_uniform_per_with_three_exponents_sset_and_qr_
 
 @pytest.mark.parametrize(
   ("name", "world", "reached", "more"),
-  [("halfcheetah", "HalfCheetah-v5", 3_000, ["sset_quarter"]), ("hopper", "Hopper-v5", 1_000, [])],
+  [
+    ("halfcheetah", "HalfCheetah-v5", 3_000, ["sset_quarter"]),
+    ("hopper", "Hopper-v5", 1_000, []),
+    ("walker2d", "Walker2d-v5", 1_000, ["sset_lower"]),
+    ("humanoid", "Humanoid-v5", 300, ["sset_lower"]),
+  ],
 )
 def test_mujocos_worlds_compare_uniform_replay_with_sset(name, world, reached, more):
   experiment, configs = _configs(name)
@@ -67,7 +72,8 @@ def test_mujocos_worlds_compare_uniform_replay_with_sset(name, world, reached, m
     assert config.environment_steps >= 100_000
     assert experiment.budgets["paper"].gradient_steps >= 100_000
     assert config.evaluator.episodes == 30
-  assert [len(config.replay.tables) for config in configs.values()] == [0, 3, *(3 for _ in more)]
+  tables = 4 if name == "walker2d" else 3
+  assert [len(config.replay.tables) for config in configs.values()] == [0, tables, *(tables for _ in more)]
   (threshold,) = experiment.thresholds
   assert (threshold.curve, threshold.at_least) == ("eval_return", reached)
 
@@ -93,3 +99,21 @@ def test_the_panel_says_over_how_many_episodes_a_return_is_and_the_last_one_is_a
     assert experiment.budgets[budget].gradient_steps % config.evaluator.period_updates == 0
     # Each run goes on, solved or not.
     assert config.evaluator.solved_evaluations == 0
+
+
+@pytest.mark.parametrize(
+  ("name", "rewards", "shares"),
+  [("walker2d", [2, 2.5, 3, 3.5], [0.2, 0.1, 0.05, 0.05]), ("humanoid", [5, 5.5, 6.25], [0.2, 0.1, 0.1])],
+)
+def test_lower_rewards_and_lengths_of_histories_are_compared_from_the_learners_memory(name, rewards, shares):
+  _, worlds = _configs(name)
+  _, histories = _configs(f"{name}_histories")
+  assert list(histories) == ["uniform", "history_1", "history_50", "sset_lower"]
+  # The same runs.
+  assert [histories[method] for method in ("uniform", "sset_lower")] == [worlds["uniform"], worlds["sset_lower"]]
+  for method, length in {"history_1": 1, "history_50": 50, "sset_lower": 200}.items():
+    config = histories[method]
+    assert config.replay.sampling == "memory"
+    assert {event.history for event in config.events} == {length}
+    assert [dict(event.arguments)["above"] for event in config.events] == rewards
+    assert [table.probability for table in config.replay.tables] == shares
