@@ -1,4 +1,4 @@
-"""The command line: `python -m benchmarks [NAME ...] [--quick] [--runs N] [--rows N,N] [--window S] [--json FILE]`."""
+"""The command line: `python -m benchmarks [NAME ...] [--quick] [--runs N] [--json FILE]`, and what a single benchmark takes."""
 
 import argparse
 import contextlib
@@ -16,9 +16,10 @@ from typing import Any
 import launch  # noqa: F401  # First, as it sets environment variables that libraries read when they are imported.
 from benchmarks.measure import Report, format_report
 
-NAMES = ("adder", "sampler", "memory", "learner", "continuous", "inline", "worlds", "snapshot", "tls")
-# The first one takes half an hour and more, the second one needs stunnel: they run only if they are named.
-_NAMED = ("snapshot", "tls")
+NAMES = ("adder", "sampler", "memory", "learner", "continuous", "inline", "worlds", "snapshot", "tls", "sbx")
+# The first one takes half an hour and more, the second one needs stunnel, the third one an environment with SBX: they run only if
+# they are named.
+_NAMED = ("snapshot", "tls", "sbx")
 _RUNS = 5
 
 
@@ -38,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
   parser.add_argument(
     "--window", type=float, default=0.0, metavar="S", help="snapshot: seconds around each that are measured (60)"
   )
+  parser.add_argument("--sbx", default="", metavar="PYTHON", help="sbx: the Python of an environment that has sbx-rl")
   parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="a file for all measurements")
   options = parser.parse_args(arguments)
   unknown = sorted(set(options.names) - set(NAMES))
@@ -47,7 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.error("--runs must be 1 or more")
   if (options.rows or options.window) and options.names != ["snapshot"]:
     parser.error("--rows and --window are for the benchmark snapshot alone")
+  if options.sbx and options.names != ["sbx"]:
+    parser.error("--sbx is for the benchmark sbx alone")
   settings = {"rows": options.rows} if options.rows else {}
+  settings |= {"peer": options.sbx} if options.sbx else {}
   settings |= {"window_seconds": options.window} if options.window else {}
   runs = options.runs or (1 if options.quick else _RUNS)
   reports = []

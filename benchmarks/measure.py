@@ -58,17 +58,20 @@ class Report:
   ratios: tuple[Ratio, ...] = ()
 
 
-def interleave(contenders: Mapping[str, Contender], runs: int) -> dict[str, dict[str, tuple[float, ...]]]:
+def interleave(
+  contenders: Mapping[str, Contender], runs: int, warm_up: bool = True
+) -> dict[str, dict[str, tuple[float, ...]]]:
   """Runs the contenders in turn (A B A B ...), so that a disturbance of the machine affects all of them.
 
   Args:
     contenders: name -> a function that makes one run of it and returns quantity -> value.
-    runs: number of runs of each, after a first one that does not count.
+    runs: number of runs of each.
+    warm_up: whether a first run of each comes before them that does not count.
 
   Returns:
     Contender -> quantity -> a value for each run.
   """
-  for run in contenders.values():
+  for run in contenders.values() if warm_up else ():
     run()
   results: dict[str, dict[str, tuple[float, ...]]] = {name: {} for name in contenders}
   for _ in range(runs):

@@ -1,0 +1,97 @@
+"""Whole SAC runs in HalfCheetah against SBX, Stable-Baselines3 in JAX: environment steps per second."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from benchmarks.measure import Contender, Figure, Ratio, Report, interleave
+from replay_server.process.recorder import METRICS_FILE, read_metrics
+
+_PEER = pathlib.Path(__file__).with_name("sbx_peer.py")
+_TIMEOUT_SECONDS = 1_200.0
+_THEIRS = "SBX"
+_SMALL = (
+  "--config.network.hidden_sizes=[16,16]",
+  "--config.learner.batch_size=16",
+  "--config.learner.jit_compile=false",
+)
+
+
+def run(runs: int, quick: bool, peer: str = "") -> Report:
+  """SAC with 2 x 256 units and batches of 256, an update per environment step, on all of this machine's cores.
+
+  Args:
+    runs: number of runs of each contender.
+    quick: whether the runs are short and the networks small.
+    peer: the Python that has `sbx-rl`; without it only our own runs are measured.
+  """
+  # (steps of the warm-up, those between which the time is taken)
+  steps = (100, 300, 1_300) if quick else (1_000, 2_500, 8_500)
+  changes = _SMALL if quick else ()
+  contenders: dict[str, Contender] = {
+    "a local run from memory": _ours(steps, ("--config.replay.sampling=memory", *changes)),
+    "a local run through the server": _ours(steps, changes),
+  }
+  if peer:
+    contenders[_THEIRS] = _theirs(steps, peer)
+  figures = {
+    name: Figure(name, "steps/s", values["steps"])
+    for name, values in interleave(contenders, runs, warm_up=False).items()
+  }
+  memory, server = list(figures.values())[:2]
+  ratios = [Ratio.of("from memory / through the server", memory, server)]
+  if peer:
+    ratios.insert(0, Ratio.of("from memory / SBX", memory, figures[_THEIRS], required=0.92, aim=1.2))
+    ratios.append(Ratio.of("through the server / SBX", server, figures[_THEIRS]))
+  return Report(
+    "sbx",
+    (
+      f"HalfCheetah-v5, SAC: steps {steps[1]:,} to {steps[2]:,} of whole runs; ours have a server, a worker and a learner.",
+      "SBX runs in one process." if peer else "Give --sbx the Python of an environment with sbx-rl to compare.",
+    ),
+    tuple(figures.values()),
+    tuple(ratios),
+  )
+
+
+def _ours(steps: tuple[int, int, int], changes: Sequence[str]) -> Contender:
+  warm_up, first, last = steps
+
+  def train() -> Mapping[str, float]:
+    with tempfile.TemporaryDirectory() as folder:
+      _output(
+        *(sys.executable, "-m", "slipstream", "train", "--config=halfcheetah", "--method=uniform", "--quiet"),
+        *(f"--run_root={folder}", "--config.evaluator.enabled=false", f"--config.environment_steps={last}"),
+        *(f"--config.replay.default.min_size={warm_up}", f"--config.actor.random_steps={warm_up}", *changes),
+      )
+      (metrics,) = pathlib.Path(folder).rglob(METRICS_FILE)
+      rows = read_metrics(metrics)
+    seconds, taken = (np.array([row[name] or 0.0 for row in rows]) for name in ("seconds", "environment_steps"))
+    began = float(np.interp(first, taken, seconds))
+    ended = float(np.interp(taken.max(), taken, seconds))
+    return {"steps": float(taken.max() - first) / (ended - began)}
+
+  return train
+
+
+def _theirs(steps: tuple[int, int, int], python: str) -> Contender:
+  warm_up, first, last = map(str, steps)
+
+  def train() -> Mapping[str, float]:
+    return {"steps": float(_output(python, str(_PEER), first, last, warm_up).split()[-1])}
+
+  return train
+
+
+def _output(*words: str) -> str:
+  """What a command prints; raises if it fails."""
+  finished = subprocess.run(words, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False)
+  if finished.returncode:
+    raise RuntimeError(
+      f"{words[0]} ended with {finished.returncode}: {finished.stderr[-2_000:] or finished.stdout[-2_000:]}"
+    )
+  return finished.stdout
