@@ -9,10 +9,14 @@ A part is `rows_<number of its first row>.part`, all numbers little-endian:
   CRC-32s of all payloads. So it stands for every byte of the part, and a part that lacks a frame is noticed.
 
 A process that is killed leaves a frame that is not whole; the next one cuts it off and closes the part. Nobody writes to a closed
-part, so a checkpoint needs no copy of it: it keeps the journal's position and the names of the parts that its rows are in.
+part, so a checkpoint needs no copy of it: it has the numbers of its rows, and finds them in whichever part they are.
+
+A part of which nobody needs a row is removed. A table that keeps a few old rows would keep all parts for ever, so neighbours of
+which few rows are needed are folded into one: those rows are written to a new file, which takes the first one's place in one step
+and makes the others unneeded. A process that is killed in between leaves rows that are there twice, and the next fold ends it.
 
 A frame whose payload is damaged is left out; if its head is, so is the rest of its part. A part whose header is damaged is set
-aside as `rows_<number>.damaged`. Nothing else that is damaged is changed.
+aside as `rows_<number>.damaged`. Nothing else that is damaged is changed, and no such part is folded.
 """
 
 import contextlib
@@ -25,8 +29,7 @@ import re
 import struct
 import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -39,8 +42,10 @@ from replay_server.contract.layout import LAYOUT_VERSION
 
 # Rows after which a part is closed and another begins.
 PART_ROWS = 65_536
+# A part is folded if fewer of its rows are needed than one in so many of these.
+SPARSE = 8
 
-_RECEIVED, _PARTS = "journal/received", "journal/parts"
+_PARTIAL = ".partial"
 _NAME = re.compile(r"rows_(\d+)\.part")
 _MAGIC = b"SLIPROWS"
 _HEADER = struct.Struct("<8sII")
@@ -51,25 +56,16 @@ _FRAME_BYTES = _FRAME.size + _CRC.size
 
 
 @dataclasses.dataclass(frozen=True)
-class Position:
-  """What a checkpoint needs of the journal.
+class Needs:
+  """What a checkpoint that is kept needs of the journal: these rows, and every one that was received after it.
 
   Attributes:
     received: number of the next row of the stream.
-    parts: int64 [n], first rows of the parts that hold the checkpoint's rows.
+    sequences: int64 [n], ascending, the numbers of its rows.
   """
 
   received: int
-  parts: npt.NDArray[np.int64]
-
-  @classmethod
-  def of(cls, state: Mapping[str, npt.NDArray[Any]]) -> "Position":
-    """The position that a checkpoint's state holds."""
-    return cls(int(state[_RECEIVED]), state[_PARTS])
-
-  def state(self) -> dict[str, npt.NDArray[Any]]:
-    """The arrays that a checkpoint keeps of it, besides those of the memory."""
-    return {_RECEIVED: np.array(self.received), _PARTS: self.parts}
+  sequences: npt.NDArray[np.int64]
 
 
 @dataclasses.dataclass
@@ -91,11 +87,6 @@ class _Part:
   rows: int = 0
   digest: int = 0
   is_closed: bool = False
-
-  @property
-  def first(self) -> int:
-    """The number that the part is named for."""
-    return _first_of(self.path)
 
   def close(self) -> None:
     """Adds the frame that says that no other is missing, in place of whatever follows the whole frames.
@@ -119,10 +110,15 @@ class _Part:
     self.digest = zlib.crc32(_CRC.pack(checksum), self.digest)
     self.bytes += _FRAME_BYTES + payload_bytes
 
-  def has_any(self, sequences: npt.NDArray[np.int64]) -> bool:
-    """Whether it holds one of the rows with these numbers, int64 [n], ascending."""
+  def places(self, sequences: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Where in `sequences`, int64 [n], ascending, the numbers of its rows are: int64 [found], ascending."""
     firsts, counts = np.array(self.ranges, np.int64).reshape(-1, 2).T
-    return bool((np.searchsorted(sequences, firsts + counts) > np.searchsorted(sequences, firsts)).any())
+    begins, ends = np.searchsorted(sequences, firsts), np.searchsorted(sequences, firsts + counts)
+    found: npt.NDArray[np.int64] = np.concatenate(
+      [np.arange(begin, end) for begin, end in zip(begins.tolist(), ends.tolist(), strict=True) if begin < end]
+      or [np.empty(0, np.int64)]
+    )
+    return found
 
 
 class Journal:
@@ -165,10 +161,12 @@ class Journal:
     self._waiting: deque[tuple[int, Packed]] = deque()
     self._open: _Part | None = None
     self._has_failed = False
+    self._unfoldable: set[pathlib.Path] = set()
     self.findings: list[str] = []
     self.waiting = 0
     self.dropped = 0
     self._parts = self._scan()
+    self._remove_partials()
     self._end = max((part.end for part in self._parts), default=0)
 
   @property
@@ -221,36 +219,99 @@ class Journal:
     except OSError as error:
       self._keep_waiting(error)
 
-  def position(self, sequences: npt.NDArray[np.int64], received: int) -> Position:
-    """What a checkpoint of a memory needs.
+  def forget_all_but(self, kept: Sequence[Needs]) -> None:
+    """Removes the closed parts that no checkpoint needs, and folds those of which few rows are needed.
+
+    Parts with a row that was received after the oldest checkpoint stay as they are.
 
     Args:
-      sequences: int64 [n], ascending, the numbers of its rows.
-      received: number of its next row.
+      kept: what the kept checkpoints need; nothing is removed where there are none. The newest must have every row of the memory
+        that was received before it.
     """
-    parts = [part.first for part in self._all_parts() if part.has_any(sequences)]
-    return Position(received, np.array(parts, np.int64))
-
-  def remove_unneeded(self, sequences: npt.NDArray[np.int64], kept: Iterable[Position]) -> None:
-    """Removes the closed parts that neither the memory nor a kept checkpoint needs.
-
-    A checkpoint needs the parts with its rows and every part with a row that was received after it.
-
-    Args:
-      sequences: int64 [n], ascending, the numbers of the memory's rows.
-      kept: positions of all checkpoints that are kept.
-    """
-    kept = list(kept)
-    named = {first for position in kept for first in position.parts.tolist()}
-    oldest = min((position.received for position in kept), default=self._end)
+    if not kept:
+      return
+    oldest = min(needs.received for needs in kept)
+    wanted = np.unique(np.concatenate([needs.sequences for needs in kept]))
+    is_found = np.zeros(len(wanted), bool)
+    # Neighbours that are folded into one, each with the numbers of its rows that are needed and are in no part before it.
+    group: list[tuple[_Part, npt.NDArray[np.int64]]] = []
     for part in list(self._parts):
-      if part.first not in named and part.end <= oldest and not part.has_any(sequences):
-        with contextlib.suppress(OSError):
-          part.path.unlink()
-          self._parts.remove(part)
+      places = part.places(wanted)
+      needed = wanted[places[~is_found[places]]]
+      is_found[places] = True
+      is_old = part.end <= oldest
+      if is_old and not len(needed):
+        self._remove(part)
+        continue
+      can_be_folded = is_old and part.is_closed and part.path not in self._unfoldable
+      is_sparse = can_be_folded and len(needed) < self._part_rows / SPARSE
+      if not is_sparse or sum(len(each) for _, each in group) + len(needed) > self._part_rows:
+        self._fold(group)
+        group = []
+      if is_sparse:
+        group.append((part, needed))
+    self._fold(group)
+
+  def _remove(self, part: _Part) -> None:
+    with contextlib.suppress(OSError):
+      part.path.unlink()
+      self._parts.remove(part)
+
+  def _fold(self, group: Sequence[tuple[_Part, npt.NDArray[np.int64]]]) -> None:
+    """Puts the needed rows of some neighbours into the place of the first; on a failing disk they stay as they are."""
+    if not group or (len(group) == 1 and len(group[0][1]) >= group[0][0].rows / SPARSE):
+      return
+    path = group[0][0].path
+    partial = path.with_suffix(_PARTIAL)
+    with contextlib.suppress(OSError):
+      folded = self._copy_needed(group, partial)
+      if folded is not None:
+        partial.replace(path)
+        self._parts[self._parts.index(group[0][0])] = dataclasses.replace(folded, path=path)
+        sync_folder(self._folder)
+        for part, _ in group[1:]:
+          self._remove(part)
+        return
+    with contextlib.suppress(OSError):
+      partial.unlink(missing_ok=True)
+
+  def _copy_needed(self, group: Sequence[tuple[_Part, npt.NDArray[np.int64]]], path: pathlib.Path) -> _Part | None:
+    """Writes a closed part with the needed rows of others; None, and that is noted, if one of them cannot be read whole.
+
+    Raises:
+      OSError: it cannot be written.
+    """
+    folded = _Part(path, [], len(self._header))
+    with path.open("wb") as file:
+      file.write(self._header)
+      for part, needed in group:
+        copied = 0
+        for first, rows in self._needed_runs(part, needed):
+          frame, checksum = _frame(first, rows)
+          file.write(frame)
+          folded.add(first, len(rows), checksum, len(frame) - _FRAME_BYTES)
+          copied += len(rows)
+        if copied < len(needed):
+          self._unfoldable.add(part.path)
+          return None
+      file.write(_frame_head(folded.end, 0, folded.digest))
+      file.flush()
+      os.fsync(file.fileno())
+    return dataclasses.replace(folded, bytes=folded.bytes + _FRAME_BYTES, is_closed=True)
+
+  def _needed_runs(self, part: _Part, needed: npt.NDArray[np.int64]) -> Iterator[tuple[int, Packed]]:
+    """The number of the first row, and the rows, of each run of needed rows that can be read."""
+    for first, rows in self._read(part):
+      begin, end = np.searchsorted(needed, (first, first + len(rows)))
+      numbers = needed[begin:end]
+      for run in np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1):
+        if len(run):
+          yield int(run[0]), rows[run[0] - first : run[-1] + 1 - first]
 
   def read(self, since: int = 0) -> Iterator[tuple[int, Packed]]:
     """The number of the first row, and the rows, of all whole frames on the disk, in the order of their numbers.
+
+    After a fold that a kill cut short some rows come again, later than others with higher numbers.
 
     Args:
       since: parts whose rows all have lower numbers are left out. `findings` tells what of the others is damaged.
@@ -289,6 +350,12 @@ class Journal:
         with contextlib.suppress(OSError):
           path.unlink()
     return parts
+
+  def _remove_partials(self) -> None:
+    """Removes what a fold that did not end left behind."""
+    for path in self._folder.glob(f"rows_*{_PARTIAL}"):
+      with contextlib.suppress(OSError):
+        path.unlink()
 
   def _set_aside(self, path: pathlib.Path) -> None:
     self._note(path, "its header is damaged")
@@ -399,9 +466,7 @@ class Journal:
     """
     if self._open is not None and self._open.rows >= self._part_rows:
       self._close_part()
-    payload = np.ascontiguousarray(rows, np.float32).tobytes()
-    checksum = zlib.crc32(payload)
-    frame = _frame_head(first, len(rows), checksum) + payload
+    frame, checksum = _frame(first, rows)
     part = self._open
     if part is None:
       self._folder.mkdir(parents=True, exist_ok=True)
@@ -409,7 +474,7 @@ class Journal:
       _write_at(part.path, 0, self._header + frame)
     else:
       _write_at(part.path, part.bytes, frame)
-    part.add(first, len(rows), checksum, len(payload))
+    part.add(first, len(rows), checksum, len(frame) - _FRAME_BYTES)
     self._open = part
 
   def _close_part(self) -> None:
@@ -467,6 +532,13 @@ def _first_of(path: pathlib.Path) -> int:
   match = _NAME.fullmatch(path.name)
   assert match is not None
   return int(match[1])
+
+
+def _frame(first: int, rows: Packed) -> tuple[bytes, int]:
+  """A frame of rows, and the checksum of its payload."""
+  payload = np.ascontiguousarray(rows, np.float32).tobytes()
+  checksum = zlib.crc32(payload)
+  return _frame_head(first, len(rows), checksum) + payload, checksum
 
 
 def _frame_head(first: int, rows: int, checksum: int) -> bytes:

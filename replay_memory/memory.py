@@ -11,7 +11,7 @@ from configs import UserError
 from replay_memory import kernels
 from replay_memory.kernels import NONE, Drawn, Incoming
 from replay_memory.plan import Plan, allocate
-from replay_memory.state import State, live_slots, pack, unpack
+from replay_memory.state import RECEIVED, State, live_slots, pack, unpack
 from replay_server.contract.codec import Packed, RowCodec
 from replay_server.contract.layout import MAX_PRIORITY
 
@@ -344,7 +344,7 @@ class ReplayMemory:
     """Everything but the rows, as copies: what `restore` needs besides the rows of `sequences`."""
     slots = live_slots(self.arrays)
     return {
-      "received": np.array(self._received),
+      RECEIVED: np.array(self._received),
       "exponents": self._exponents.copy(),
       **pack(self.arrays),
       **{_COLUMN + name: values[slots] for name, (values, _) in self._columns.items()},
@@ -373,7 +373,7 @@ class ReplayMemory:
     for name, (values, _) in self._columns.items():
       if _COLUMN + name in state:
         values[: len(kept)] = state[_COLUMN + name][kept]
-    self._received = int(state["received"])
+    self._received = int(state[RECEIVED])
     return len(kept)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from replay_memory.journal import Journal
 from replay_memory.memory import ReplayMemory
-from replay_memory.state import SEQUENCES, State
+from replay_memory.state import RECEIVED, SEQUENCES, State
 from replay_server.contract.codec import Packed
 
 
@@ -42,7 +42,7 @@ def recover(
     UserError: the state is of other tables.
   """
   wanted = np.empty(0, np.int64) if state is None else state[SEQUENCES]
-  received = 0 if state is None else int(state["received"])
+  received = 0 if state is None else int(state[RECEIVED])
   rows = np.empty((len(wanted), memory.plan.width), np.float32)
   found = np.zeros(len(wanted), bool)
   for first, frame in journal.read():

@@ -16,8 +16,8 @@ from replay_memory.kernels import EMPTY_LIST, LAPSED, NONE, OPEN, OPEN_LIST, Mem
 
 State: TypeAlias = Mapping[str, npt.NDArray[Any]]
 
-# The rows' numbers in the stream, ascending.
-SEQUENCES = "sequences"
+# The number of the next row in the stream, and those of the rows, ascending.
+RECEIVED, SEQUENCES = "received", "sequences"
 _ROW_FIELDS = ("record", "step", "events", "sent")
 _RECORD_FIELDS = ("identity", "last", "state")
 # Counts of the whole stream; the others follow from the rest of the state.

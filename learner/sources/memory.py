@@ -22,10 +22,11 @@ from learner.sources.source import State, Weighting
 from learner.sources.usable_rows import UnusableRows
 from learner.weights.factors import make_weightings, product
 from learner.weights.memory_contents import MemoryContents
-from replay_memory.journal import Journal, Position
+from replay_memory.journal import Journal, Needs
 from replay_memory.memory import ReplayMemory
 from replay_memory.plan import check_fit, make_plan
 from replay_memory.recovery import Recovered, recover
+from replay_memory.state import RECEIVED, SEQUENCES
 from replay_server.contract.activity import Activity, Wait
 from replay_server.contract.codec import Packed
 from replay_server.contract.connection import Connection
@@ -35,7 +36,6 @@ from replay_server.contract.messages import MEMORY_TABLE, MEMORY_TABLE_COUNTS
 _POLL_SECONDS = 0.02
 _CLOSE_TIMEOUT_SECONDS = 5.0
 _MEMORY = "memory/"
-_JOURNAL = "journal/"
 # Rows of a read where there is no ratio.
 _MOST_ROWS = 1 << 20
 
@@ -256,10 +256,6 @@ class MemorySource:
         "new_item_priorities": self._priorities.of_new_items.copy(),
         "updates": np.array([self._handed_out, self._uncounted, self._unread_before]),
         "rng": np.array(json.dumps(self._parts.rng.bit_generator.state)),
-        **{
-          f"{_JOURNAL}{key}": value
-          for key, value in journal.position(memory.sequences, memory.received).state().items()
-        },
         **{f"{_MEMORY}{key}": value for key, value in memory.state().items()},
         **{f"feed/{key}": value for key, value in self._parts.feed.state().items()},
       }
@@ -308,9 +304,10 @@ class MemorySource:
 
   def forget_all_but(self, states: Iterable[State]) -> None:
     """Removes the rows on the disk that neither the memory nor any of these states, those of the kept checkpoints, needs."""
-    kept = [Position.of(_part_of(state, _JOURNAL)) for state in states]
+    # A file's arrays are read one by one, as they are asked for.
+    kept = [Needs(int(state[f"{_MEMORY}{RECEIVED}"]), state[f"{_MEMORY}{SEQUENCES}"]) for state in states]
     with self._lock:
-      self._parts.journal.remove_unneeded(self._parts.memory.sequences, kept)
+      self._parts.journal.forget_all_but(kept)
 
   def reopen(self) -> None:
     """Begins to draw anew, after the server was started again; blocks drawn ahead are dropped.
@@ -335,7 +332,6 @@ class MemorySource:
 
 
 def _part_of(state: State, prefix: str) -> State:
-  # A file's arrays are read one by one, as they are asked for.
   return {key.removeprefix(prefix): state[key] for key in state if key.startswith(prefix)}
 
 

@@ -1,7 +1,6 @@
 """The journal: what is written comes back, whatever happens to its files."""
 
 import contextlib
-import dataclasses
 import pathlib
 import resource
 from collections.abc import Iterable, Iterator
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 
 from configs import UserError
-from replay_memory.journal import Journal, Position
+from replay_memory.journal import Journal, Needs
 from replay_server.contract.layout import make_row_codec
 from tests.damage import files_in
 from tests.replay_memory.making import episode_rows, packed
@@ -160,23 +159,119 @@ def test_another_run_or_layout_is_refused_with_a_sentence_and_nothing_is_changed
   assert files_in(tmp_path) == before
 
 
-def test_parts_go_when_neither_the_memory_nor_a_kept_checkpoint_needs_them(tmp_path: pathlib.Path) -> None:
+def _needs(received: int, *numbers: int) -> Needs:
+  return Needs(received, np.array(numbers, np.int64))
+
+
+def test_parts_go_when_no_kept_checkpoint_needs_them(tmp_path: pathlib.Path) -> None:
   journal = _open(tmp_path, part_rows=2)
   for _ in range(5):
     journal.append(journal.end, _rows(2, journal.end))
-  position = journal.position(np.array([3, 5]), received=6)
-  assert position.parts.tolist() == [2, 4]
-  position = Position.of({**position.state(), "of the memory": np.zeros(3)})
-  assert (position.received, position.parts.tolist()) == (6, [2, 4])
+  journal.forget_all_but([])
+  assert len(_names(tmp_path)) == 5
   # Of the parts 0, 2, 4, 6 and 8, the checkpoint needs 2 and 4, and 6 and 8 to go on from there.
-  journal.remove_unneeded(np.array([8, 9]), [position])
+  older, newer = _needs(6, 3, 5), _needs(10, 4, 8, 9)
+  journal.forget_all_but([older])
   assert _names(tmp_path) == ["rows_2.part", "rows_4.part", "rows_6.part", "rows_8.part"]
-  later = journal.position(np.array([4, 8, 9]), received=10)
-  journal.remove_unneeded(np.array([8, 9]), [later])
+  journal.forget_all_but([older, newer])
+  assert _names(tmp_path) == ["rows_2.part", "rows_4.part", "rows_6.part", "rows_8.part"]
+  journal.forget_all_but([newer])
   assert _names(tmp_path) == ["rows_4.part", "rows_8.part"]
-  journal.remove_unneeded(np.array([1]), [dataclasses.replace(later, parts=np.empty(0, np.int64))])
+  journal.forget_all_but([_needs(10)])
   assert _names(tmp_path) == ["rows_8.part"]  # It is still open.
   assert _numbers(journal) == [8, 9]
+
+
+def _sparse(folder: pathlib.Path) -> Journal:
+  """Parts of 20 rows from 0, 20, 40, 60 and 80 on, in frames of five, the last of which is open."""
+  journal = _open(folder, part_rows=20)
+  for _ in range(20):
+    journal.append(journal.end, _rows(5, journal.end))
+  return journal
+
+
+def test_neighbours_of_which_few_rows_are_needed_become_one_part(tmp_path: pathlib.Path) -> None:
+  journal = _sparse(tmp_path)
+  before = (tmp_path / "rows_60.part").stat()
+  journal.forget_all_but([_needs(80, 3, 45, *range(60, 70)), _needs(90, 3, 4, *range(60, 70))])
+  # Of 20 to 39 no row is needed, of 60 to 79 many are, and 80 to 99 came after a checkpoint.
+  assert _names(tmp_path) == ["rows_0.part", "rows_60.part", "rows_80.part"]
+  after = (tmp_path / "rows_60.part").stat()
+  assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)  # Closed parts stay as they are.
+  kept = [3, 4, 45, *range(60, 100)]
+  assert _numbers(journal) == kept
+  journal.append(100, _rows(5, 100))
+  again = _open(tmp_path, part_rows=20)
+  assert (_numbers(again), again.findings, again.end) == ([*kept, *range(100, 105)], [], 105)
+  assert again.bytes == sum(path.stat().st_size for path in tmp_path.iterdir()) == journal.bytes + 24
+  again.forget_all_but([_needs(105, 45, 101)])
+  assert _numbers(again) == [45, 101]
+  assert _names(tmp_path) == ["rows_0.part"]
+
+
+def test_however_long_a_few_old_rows_are_needed_there_are_few_files(tmp_path: pathlib.Path) -> None:
+  journal, needed, most = _open(tmp_path, part_rows=20), [], 0
+  for _ in range(100):
+    for _ in range(4):
+      journal.append(journal.end, _rows(5, journal.end))
+    needed.append(journal.end - 7)
+    journal.forget_all_but([_needs(journal.end, *needed)])
+    most = max(most, len(_names(tmp_path)))
+  # 100 parts with a needed row each. A folded one with 20 / 8 rows or more is no longer folded.
+  assert most <= 100 / 3 + 4
+  assert set(needed) <= set(_numbers(journal))
+  assert journal.bytes < 3 * (_header_bytes(tmp_path / "probe") + 5 * 24 + 5 * 4 * CODEC.width) * 100 / 3
+
+
+def test_a_fold_that_is_cut_short_anywhere_loses_nothing(tmp_path: pathlib.Path) -> None:
+  needs = [_needs(80, 3, 25, 45, 46)]
+  _sparse(tmp_path / "before")
+  journal = _sparse(tmp_path / "after")
+  journal.forget_all_but(needs)
+  before, after = files_in(tmp_path / "before"), files_in(tmp_path / "after")
+  assert after.keys() == {"rows_0.part", "rows_80.part"}
+  folded = after["rows_0.part"]
+  # While the file is written; when it has the first part's place; and while the others are removed.
+  moments = [
+    *({**before, "rows_0.partial": folded[:size]} for size in range(0, len(folded) + 1, 40)),
+    {**before, "rows_0.part": folded},
+    {name: content for name, content in {**before, "rows_0.part": folded}.items() if name != "rows_20.part"},
+  ]
+  for number, files in enumerate(moments):
+    folder = tmp_path / str(number)
+    folder.mkdir()
+    for name, content in files.items():
+      (folder / name).write_bytes(content)
+    again = _open(folder, part_rows=20)
+    assert "rows_0.partial" not in _names(folder)
+    assert {3, 25, 45, 46, *range(80, 100)} <= set(_numbers(again))
+    again.forget_all_but(needs)
+    assert (_numbers(again), again.findings) == ([3, 25, 45, 46, *range(80, 100)], [])
+    assert files_in(folder)["rows_0.part"] == folded
+
+
+def test_what_is_damaged_is_not_folded(tmp_path: pathlib.Path) -> None:
+  journal = _sparse(tmp_path)
+  path = tmp_path / "rows_20.part"
+  content = bytearray(path.read_bytes())
+  content[_header_bytes(tmp_path / "probe") + 30] ^= 4  # In the rows 20 to 24.
+  path.write_bytes(content)
+  for _ in range(2):
+    journal.forget_all_but([_needs(80, 3, 22, 26, 45, 61)])
+  assert path.read_bytes() == content
+  assert _names(tmp_path) == ["probe", "rows_0.part", "rows_20.part", "rows_40.part", "rows_80.part"]
+  assert _numbers(journal) == [3, *range(25, 40), 45, 61, *range(80, 100)]
+
+
+def test_on_a_full_disk_nothing_is_folded(tmp_path: pathlib.Path) -> None:
+  journal = _sparse(tmp_path)
+  before = files_in(tmp_path)
+  with _largest_file(100):
+    journal.forget_all_but([_needs(80, 3, 25, 45, 61)])
+  assert files_in(tmp_path) == before
+  assert _numbers(journal) == list(range(100))
+  journal.forget_all_but([_needs(80, 3, 25, 45, 61)])
+  assert _numbers(journal) == [3, 25, 45, 61, *range(80, 100)]
 
 
 @contextlib.contextmanager

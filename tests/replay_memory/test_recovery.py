@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from configs import TableSpec
-from replay_memory.journal import Journal
+from replay_memory.journal import Journal, Needs
 from replay_memory.memory import ReplayMemory
 from replay_memory.plan import Plan
 from replay_memory.recovery import Recovered, recover
@@ -90,15 +90,15 @@ def test_a_restart_gives_the_checkpoint_and_every_row_since(
   for number, rows in enumerate(pulls[:20]):
     if number == checkpoint_after > 0:
       journal.sync()
-      state, position = memory.state(), journal.position(memory.sequences, memory.received)
-      journal.remove_unneeded(memory.sequences, [position])
+      state, needs = memory.state(), [Needs(memory.received, memory.sequences)]
+      journal.forget_all_but(needs)
     if state is None:
       _learn(memory, rng)  # What is learned after the checkpoint would be lost.
     if checkpoint_after == 0:
       memory = ReplayMemory(_plan(), CODEC) if number == 0 else memory
     _receive(memory, journal, rows)
     if state is not None:
-      journal.remove_unneeded(memory.sequences, [position])
+      journal.forget_all_but(needs)
   restarted, journal = _new(tmp_path)  # The process was killed here.
   recovered = recover(restarted, journal, state)
   assert journal.findings == []
@@ -120,8 +120,8 @@ def test_rows_of_damaged_parts_are_told_and_the_others_come_back(tmp_path: pathl
   for rows in _stream(0):
     _receive(memory, journal, rows)
   state = memory.state()
-  position = journal.position(memory.sequences, memory.received)
-  flip(tmp_path / f"rows_{position.parts[-2]}.part")
+  newest = sorted(tmp_path.iterdir(), key=lambda path: int(path.stem.removeprefix("rows_")))
+  flip(newest[-2])
   restarted, journal = _new(tmp_path)
   recovered = recover(restarted, journal, state)
   assert 0 < recovered.lost < memory.stored
