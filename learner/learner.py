@@ -128,6 +128,9 @@ class Learner(core.Learner):
       counters = parts.checkpoints.restore(manifest.run_id, parts.updates, parts.source, moment)
       if counters is None:
         parts.source.restore({})
+      self._metrics = dict(
+        parts.source.metrics()
+      )  # Before the first block, so that nobody takes full tables for empty ones.
       self.gradient_steps = counters.gradient_steps if counters else 0
       # Workers tell policies apart by their version, so versions published after the checkpoint are not reused.
       self.policy_version = max(counters.policy_version if counters else 0, published_version)

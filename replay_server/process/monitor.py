@@ -82,7 +82,11 @@ class Monitor:
     self._learner: Mapping[str, float] = {}
     if resumed:
       counters = {"gradient_steps": resumed.gradient_steps, "policy_version": resumed.policy_version}
-      self._learner = {**resumed.learner, **counters}
+      # The tables of a learner's own memory are as they were until it reports them.
+      in_memory = resumed.tables if config.replay.sampling == "memory" else ()
+      sizes = {f"{_MEMORY_PREFIX}{table.name}/size": float(table.size) for table in in_memory}
+      inserts = {f"{_MEMORY_PREFIX}{table.name}/inserts": float(table.inserted) for table in in_memory}
+      self._learner = {**resumed.learner, **counters, **sizes, **inserts}
     self._writers: dict[int, str] = {}
     self._window: collections.deque[tuple[float, dict[str, float]]] = collections.deque()
     self._phase: Phase = "running"
@@ -97,7 +101,13 @@ class Monitor:
           self._writers[int(value)] = beat.name
       may_learn = self._lease is None or self._lease.instance == beat.instance
       if beat.role == "learner" and beat.metrics and may_learn:
+        if self._draws(beat.metrics) and not self._draws(self._learner):
+          self._window.clear()  # The draws of earlier lives are not of the last seconds.
         self._learner = beat.metrics
+
+  def _draws(self, metrics: Mapping[str, float]) -> float:
+    """Transitions drawn from the learner's own memory."""
+    return metrics.get(f"{_MEMORY_PREFIX}{self._config.replay.default.name}/draws", 0.0)
 
   def _note_life(self, beat: Heartbeat) -> None:
     if (beat.name, beat.instance) in self._beats or self._latest_instance.get(beat.name) == beat.instance:

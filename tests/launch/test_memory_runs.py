@@ -2,14 +2,14 @@
 
 import dataclasses
 import os
-import re
+import signal
 
 import numpy as np
 import pytest
 
 import slipstream
 from configs import override
-from tests.launch.processes import KILL, START_SECONDS, address_of, cli, run_dir_of, status_of, wait_for
+from tests.launch.processes import KILL, START_SECONDS, cli, run_dir_of, status_of, wait_for
 from tests.launch.test_inline import small_world
 from tests.launch.test_program import ENDLESS
 
@@ -69,35 +69,30 @@ def test_a_run_that_is_stopped_half_way_goes_on_with_the_tables_that_it_had(tmp_
     np.testing.assert_array_equal(array, found, err_msg=name)
 
 
-def test_another_sampling_is_refused_when_a_run_is_resumed(tmp_path):
-  stopped = _train(_in_memory(environment_steps="300"), tmp_path)
-  other = small_world(environment_steps="400")
-  with pytest.raises(slipstream.UserError, match=r"are those of replay\.sampling=memory and this config asks for"):
-    _train(other, tmp_path, resume=str(stopped.run_dir))
-
-
-def test_a_local_run_solves_its_world_and_a_killed_learner_goes_on_with_every_row(tmp_path):
-  arguments = [*ENDLESS, MEMORY, f"--run_root={tmp_path}", "--config.replay.checkpoint_period_seconds=3"]
-  with cli(tmp_path, "train", "train", *arguments) as run:
+def test_a_killed_learner_of_a_local_run_goes_on_with_every_row(tmp_path):
+  few = ["--config.evaluator.enabled=false", "--config.actor.workers=1", "--config.replay.checkpoint_period_seconds=10"]
+  with cli(tmp_path, "train", "train", *ENDLESS, MEMORY, *few, f"--run_root={tmp_path}") as run:
     run_dir = run_dir_of(run)
-    wait_for(lambda: (run_dir / "checkpoints" / "learner" / "checkpoint_1").exists(), START_SECONDS, "a checkpoint")
-    before = wait_for(lambda: _after(run_dir, 0), START_SECONDS, "the first gradient steps")
+    checkpoints = run_dir / "checkpoints" / "learner"
+    wait_for(lambda: (checkpoints / "checkpoint_1").exists(), START_SECONDS, "a checkpoint")
+    learned = status_of(run_dir)["gradient_steps"]
+    before = wait_for(lambda: _after(run_dir, learned), START_SECONDS, "further gradient steps")
     (learner,) = [role for role in before["roles"] if role["role"] == "learner"]
     os.kill(learner["pid"], KILL)
-    wait_for(lambda: status_of(run_dir)["lives"]["learner"] == 2, START_SECONDS, "the learner again")
-    again = status_of(run_dir)
-    wait_for(lambda: _after(run_dir, again["gradient_steps"] + 32), START_SECONDS, "further gradient steps")
-    with cli(tmp_path, "stop", "stop", f"--server={address_of(run)}", "--yes") as stop:
-      assert stop.wait(60) == 0
-    assert run.wait(120) == 0, run.output()
+    has_received_since = not (checkpoints / "checkpoint_2").exists()
+    again = wait_for(lambda: _with_lives(run_dir, 2), START_SECONDS, "the learner again")
+    assert again["tables"][0]["size"] >= 200  # Its heartbeats never say that the tables are empty.
+    wait_for(lambda: _after(run_dir, again["gradient_steps"] + 32), START_SECONDS, "gradient steps of the second life")
+    run.send(signal.SIGTERM)
+    assert run.wait(120) == 143, run.output()
   log = "".join(path.read_text() for path in (run_dir / "logs" / "learner").iterdir())
-  found = re.search(r"found ([\d,]+) transitions that it had received after its checkpoint", log)
   status = status_of(run_dir)
   stored = status["tables"][0]["inserted"] + status["learner"].get("memory_repeated_rows", 0)
   lost = status["learner"].get("memory_lost_rows", 0)
+  assert lost <= 4_096
   # The learner counts rows when it reports, a moment before the run ends.
   assert 0 <= status["environment_steps"] - status["unread_steps"] - stored - lost <= 2_000
-  assert found or status["gradient_steps"] > 0
+  assert ("transitions that it had received after its checkpoint" in log) or not has_received_since
   assert "Traceback" not in log
 
 
@@ -106,10 +101,6 @@ def _after(run_dir, gradient_steps):
   return status if status["gradient_steps"] > gradient_steps else None
 
 
-def test_a_memory_that_does_not_fit_is_refused_at_once(tmp_path):
-  config = _in_memory(replay__capacity="2000000000")
-  with pytest.raises(
-    slipstream.UserError, match=r"The learner's own memory would take up to .* lower replay\.capacity"
-  ):
-    _train(config, tmp_path)
-  assert not any(tmp_path.iterdir())
+def _with_lives(run_dir, lives):
+  status = status_of(run_dir)
+  return status if status["lives"]["learner"] == lives else None

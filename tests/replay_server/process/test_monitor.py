@@ -280,6 +280,29 @@ def test_a_resumed_run_continues_its_counts(clock: _Clock) -> None:
   assert (status.phase, status.evaluations[-1].seconds) == ("solved", 70)
 
 
+def test_the_tables_of_a_learners_own_memory_stay_as_it_last_reported_them(clock: _Clock) -> None:
+  config = _config()
+  config = dataclasses.replace(config, replay=dataclasses.replace(config.replay, sampling="memory"))
+  counts = {"size": 90.0, "inserts": 900.0, "draws": 5_000.0}
+  report = {f"memory_table/default/{what}": value for what, value in counts.items()}
+  monitor = Monitor(config, "id", clock=clock)
+  monitor.hear([_beat("learner", "learner", False, **report, gradient_steps=10.0)])
+  before = monitor.status(_tables(1_000))
+  assert [(table.size, table.inserted) for table in before.tables] == [(90, 900), (0, 0)]
+  # The server is started again, and hears from the learner a second later.
+  again = Monitor(config, "id", resumed=parse_status(status_json(before)), clock=clock)
+  assert again.status(_tables(1_000)).tables[0].size == 90
+  clock.now += 1
+  again.hear([_beat("learner", "learner", False, **report, gradient_steps=10.0)])
+  first = again.status(_tables(1_000)).tables[0]
+  clock.now += 1
+  report["memory_table/default/draws"] += 64
+  again.hear([_beat("learner", "learner", False, **report, gradient_steps=12.0)])
+  second = again.status(_tables(1_000)).tables[0]
+  assert [(table.size, table.inserted, table.inserts_per_second) for table in (first, second)] == [(90, 900, 0.0)] * 2
+  assert [table.samples_per_second for table in (first, second)] == [0.0, 64.0]
+
+
 def test_a_status_travels_as_json(clock: _Clock) -> None:
   status = _ended(clock)
   assert parse_status(status_json(status)) == status
