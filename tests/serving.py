@@ -1,6 +1,7 @@
 """The server harness of all tests: configs, servers, rows in and out of their tables, and waiting.
 
-`python -m tests.serving FOLDER [--snapshots]` serves until it is killed or its standard input ends; see `server_process`.
+`python -m tests.serving FOLDER [--snapshots] [--distributed]` serves until it is killed or its standard input ends; see
+`server_process`.
 """
 
 import contextlib
@@ -175,18 +176,20 @@ class ServerProcess(NamedTuple):
 
 @contextlib.contextmanager
 def server_process(
-  folder: pathlib.Path, config: RunConfig | None = None, snapshots: bool = False
+  folder: pathlib.Path, config: RunConfig | None = None, snapshots: bool = False, distributed: bool = False
 ) -> Iterator[ServerProcess]:
-  """An inline run's server in a process of its own, with a checkpoint directory in `folder`.
+  """A server in a process of its own, with a checkpoint directory in `folder`.
 
   Args:
     folder: of the server.
     config: of the run; None for `make_config()` with `SPEC`.
     snapshots: whether it writes one snapshot after the other.
+    distributed: whether the run is of several processes; otherwise it is inline.
   """
   if config is not None:
     (folder / _CONFIG_FILE).write_text(to_json(config))
-  command = [sys.executable, "-m", "tests.serving", str(folder), *(["--snapshots"] if snapshots else [])]
+  flags = {"--snapshots": snapshots, "--distributed": distributed}
+  command = [sys.executable, "-m", "tests.serving", str(folder), *(flag for flag, is_set in flags.items() if is_set)]
   with subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
     assert process.stdout is not None
 
@@ -379,7 +382,7 @@ def _serve(folder: pathlib.Path) -> None:
   if (folder / _CONFIG_FILE).exists():
     config = from_json((folder / _CONFIG_FILE).read_text())
     spec = make_environment_spec(make_event_environment(config))
-  with serving(config, folder, spec, inline=True) as started:
+  with serving(config, folder, spec, inline="--distributed" not in sys.argv) as started:
     print(started.address, flush=True)
     while "--snapshots" in sys.argv and not select.select([sys.stdin], [], [], 0)[0]:
       started.checkpoint()
