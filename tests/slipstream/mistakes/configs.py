@@ -272,6 +272,11 @@ ROWS = (
     "replay.capacity (or the tables' own capacities).",
   ),
   (
+    "train --config=three_rooms --config.replay.sampling=memory --config.replay.capacity=1000000000000",
+    "The learner's own memory would take up to 185 TB when full, and this machine has MEMORY left: lower "
+    "replay.capacity (or the tables' own capacities).",
+  ),
+  (
     "train --config=three_rooms --config.replay.environment_steps_per_update=0",
     "replay.environment_steps_per_update is 0.0: it must be a number from 1e-06 to 1,000,000, or none to let both "
     "sides run free.",

@@ -7,7 +7,10 @@ import pathlib
 import re
 import shutil
 import socket
+import struct
+import zlib
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import reverb
 
@@ -86,7 +89,10 @@ def made_places(folder: pathlib.Path) -> Iterator[Places]:
   """Makes everything in `folder`; the servers end with the `with` statement."""
   _write_files(folder)
   finished = _finished_run(folder)
-  _damage(folder, finished)
+  shutil.copy(finished / "checkpoints" / "policy" / "latest.npz", folder / "policy.npz")
+  _damage(folder, finished, _DAMAGES)
+  in_memory = _finished_run(folder, "in_memory", "--config.replay.sampling=memory")
+  _damage(folder, in_memory, _DAMAGES_IN_MEMORY)
   with contextlib.ExitStack() as stack:
     ports = {name: stack.enter_context(_SERVERS[name](folder)) for name in _SERVERS}
     lock = FileLock(folder / "locked" / finished.name / "checkpoints" / "replay.lock", "")
@@ -96,6 +102,7 @@ def made_places(folder: pathlib.Path) -> Iterator[Places]:
       {
         "TMP": str(folder),
         "FINISHED": finished.name,
+        "IN_MEMORY": in_memory.name,
         "COMMANDS": ", ".join(COMMANDS),
         **{name: str(port) for name, port in ports.items()},
       },
@@ -122,17 +129,18 @@ def _make_certificates(folder: pathlib.Path) -> None:
   theirs.run("role", "mallory")
 
 
-def _finished_run(folder: pathlib.Path) -> pathlib.Path:
-  """The directory of a short run, which is also copied to `policy.npz`."""
-  command = ["train", "--config=three_rooms", "--inline", "--quiet", f"--run_root={folder / 'runs'}", *_TINY.split()]
-  assert run(command) == 0
-  (directory,) = (folder / "runs" / "three_rooms").iterdir()
-  shutil.copy(directory / "checkpoints" / "policy" / "latest.npz", folder / "policy.npz")
+def _finished_run(folder: pathlib.Path, root: str = "runs", *changes: str) -> pathlib.Path:
+  """The directory of a short run."""
+  command = ["train", "--config=three_rooms", "--inline", "--quiet", f"--run_root={folder / root}", *_TINY.split()]
+  assert run([*command, *changes]) == 0
+  (directory,) = (folder / root / "three_rooms").iterdir()
   return directory
 
 
-def _damage(folder: pathlib.Path, finished: pathlib.Path) -> None:
-  for name, damage in _DAMAGES.items():
+def _damage(
+  folder: pathlib.Path, finished: pathlib.Path, damages: Mapping[str, Callable[[pathlib.Path], None]]
+) -> None:
+  for name, damage in damages.items():
     copy = folder / name / finished.name
     shutil.copytree(finished, copy)
     damage(copy)
@@ -173,6 +181,21 @@ def _of_former_release(directory: pathlib.Path) -> None:
   write_former_checkpoint(directory / "checkpoints" / "replay")
 
 
+def _with_header(**changes: Any) -> Callable[[pathlib.Path], None]:
+  """Changes what the learner's files of rows say of themselves; see `replay_memory/journal.py`."""
+
+  def damage(directory: pathlib.Path) -> None:
+    header = struct.Struct("<8sII")
+    for path in (directory / "checkpoints" / "learner" / "rows").iterdir():
+      content = path.read_bytes()
+      magic, size, _ = header.unpack_from(content)
+      end = header.size + size
+      text = json.dumps({**json.loads(content[header.size : end]), **changes}).encode()
+      path.write_bytes(header.pack(magic, len(text), zlib.crc32(text)) + text + content[end:])
+
+  return damage
+
+
 # Folder of a copy of the finished run -> how it is damaged.
 _DAMAGES: Mapping[str, Callable[[pathlib.Path], None]] = {
   "locked": lambda directory: None,
@@ -193,6 +216,12 @@ _DAMAGES: Mapping[str, Callable[[pathlib.Path], None]] = {
   "tables_are_bytes": _with_content("checkpoints/replay/*/tables/*.tfrecord", b"junk"),
   "seal_is_missing": lambda directory: (directory / "checkpoints" / "replay" / "000001" / "snapshot.json").unlink(),
   "former_release": _of_former_release,
+}
+
+# The same of the run whose learner has its own memory.
+_DAMAGES_IN_MEMORY: Mapping[str, Callable[[pathlib.Path], None]] = {
+  "rows_of_another_run": _with_header(run_id="20260101-000000-beef"),
+  "rows_of_another_layout": _with_header(layout_version=5),
 }
 
 

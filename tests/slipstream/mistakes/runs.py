@@ -110,6 +110,22 @@ ROWS = (
     "what the run had, or start a new run; nothing of it was changed.",
   ),
   (
+    "train --resume=in_memory/three_rooms/IN_MEMORY --config.environment_steps=500 --config.replay.sampling=server --inline "
+    "--quiet",
+    "The checkpoint's tables are those of replay.sampling=memory and this config asks for replay.sampling=server: resume with "
+    "what the run had, or start a new run; nothing of it was changed.",
+  ),
+  (
+    "train --resume=rows_of_another_run/IN_MEMORY --config.environment_steps=500 --inline --quiet",
+    "The replay memory's journal in TMP/rows_of_another_run/IN_MEMORY/checkpoints/learner/rows is of run RUN_ID, and this is "
+    "run IN_MEMORY: use the directory of this run; nothing was changed.",
+  ),
+  (
+    "train --resume=rows_of_another_layout/IN_MEMORY --config.environment_steps=500 --inline --quiet",
+    "The replay memory's journal in TMP/rows_of_another_layout/IN_MEMORY/checkpoints/learner/rows has rows of another layout "
+    "than this run's: resume with the config and the release that wrote it, or start a new run; nothing was changed.",
+  ),
+  (
     "train --resume=source_is_bytes/FINISHED --config.environment_steps=500 --inline --quiet",
     "No checkpoint of the learner in TMP/source_is_bytes/FINISHED/checkpoints/learner is whole (checkpoint_1 is "
     "damaged: source.npz has 4 bytes and had BYTES): put a copy of one there, or start a new run; nothing was changed.",
