@@ -70,7 +70,7 @@ def test_a_run_that_is_stopped_half_way_goes_on_with_the_tables_that_it_had(tmp_
 
 
 def test_a_killed_learner_of_a_local_run_goes_on_with_every_row(tmp_path):
-  few = ["--config.evaluator.enabled=false", "--config.actor.workers=1", "--config.replay.checkpoint_period_seconds=10"]
+  few = ["--config.evaluator.enabled=false", "--config.actor.workers=1", "--config.replay.checkpoint_period_seconds=5"]
   with cli(tmp_path, "train", "train", *ENDLESS, MEMORY, *few, f"--run_root={tmp_path}") as run:
     run_dir = run_dir_of(run)
     checkpoints = run_dir / "checkpoints" / "learner"
@@ -82,7 +82,7 @@ def test_a_killed_learner_of_a_local_run_goes_on_with_every_row(tmp_path):
     has_received_since = not (checkpoints / "checkpoint_2").exists()
     again = wait_for(lambda: _with_lives(run_dir, 2), START_SECONDS, "the learner again")
     assert again["tables"][0]["size"] >= 200  # Its heartbeats never say that the tables are empty.
-    wait_for(lambda: _after(run_dir, again["gradient_steps"] + 32), START_SECONDS, "gradient steps of the second life")
+    wait_for(lambda: _after(run_dir, again["gradient_steps"]), START_SECONDS, "gradient steps of the second life")
     run.send(signal.SIGTERM)
     assert run.wait(120) == 143, run.output()
   log = "".join(path.read_text() for path in (run_dir / "logs" / "learner").iterdir())

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import pathlib
+import shutil
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -184,6 +185,31 @@ def test_a_source_that_was_killed_has_every_row_that_it_had_read(tmp_path, capsy
   said = capsys.readouterr().out
   assert "found 16 transitions that it had received after its checkpoint" in said
   assert "lost 3 transitions that were on their way to it" in said
+
+
+def test_the_files_of_many_lives_are_folded_and_every_kept_checkpoint_can_be_restored(tmp_path, capsys) -> None:
+  states: list[Any] = [{}]
+  with serving(_config(), tmp_path) as server:
+    _feed(server, 20)
+    for _ in range(6):
+      with _source(server, tmp_path) as source:
+        source.restore(states[-1])
+        source.next_block()
+        states.append(source.state())
+        if len(states) == 7:
+          source.forget_all_but(states[-2:])
+    # One of five lives, whose rows the older of the two has, and one of the last.
+    assert len(list((tmp_path / "rows").iterdir())) == 2
+    for number in (-1, -2):
+      folder = tmp_path / str(number)
+      shutil.copytree(tmp_path / "rows", folder / "rows")
+      with _source(server, folder) as source:
+        source.restore(states[number])
+        restored = source.state()
+        assert source.metrics()["memory_table/default/inserts"] == 28 + 5 * 8
+        for name in ("memory/sequences", "memory/rows/step", "memory/tables/0", "memory/tables/1"):
+          np.testing.assert_array_equal(restored[name], states[-1][name])
+  assert "damaged" not in capsys.readouterr().out
 
 
 def test_a_source_that_never_wrote_a_checkpoint_begins_with_its_rows(tmp_path: pathlib.Path) -> None:
