@@ -44,6 +44,7 @@ from replay_server.contract.layout import LAYOUT_VERSION
 PART_ROWS = 65_536
 # A part is folded if fewer of its rows are needed than one in so many of these.
 SPARSE = 8
+_MOST_WAITING_BYTES = 1 << 29
 
 _PARTIAL = ".partial"
 _NAME = re.compile(r"rows_(\d+)\.part")
@@ -137,7 +138,7 @@ class Journal:
     folder: pathlib.Path,
     run_id: str,
     codec: RowCodec,
-    most_waiting: int = 1_000_000,
+    most_waiting: int | None = None,
     part_rows: int = PART_ROWS,
   ):
     """Opens the folder, which may not exist; closes what a process that was killed left open.
@@ -146,7 +147,8 @@ class Journal:
       folder: of the journal alone.
       run_id: of the run.
       codec: of the rows.
-      most_waiting: rows that wait in memory at most, while none can be written; the oldest are given up first.
+      most_waiting: rows that wait in memory at most, while none can be written; the oldest are given up first. By default
+        what takes half a gigabyte.
       part_rows: rows after which another part begins.
 
     Raises:
@@ -156,7 +158,7 @@ class Journal:
     self._width = codec.width
     self._header = _header(run_id, codec)
     self._about = _about(run_id, codec)
-    self._most_waiting = most_waiting
+    self._most_waiting = _MOST_WAITING_BYTES // (WORD_BYTES * codec.width) if most_waiting is None else most_waiting
     self._part_rows = part_rows
     self._waiting: deque[tuple[int, Packed]] = deque()
     self._open: _Part | None = None
@@ -495,6 +497,11 @@ class Journal:
         "be lost if the learner ended now; make room on the disk."
       )
     self._has_failed = True
+    if self.waiting > self._most_waiting and not self.dropped:
+      _say(
+        f"More than {self._most_waiting:,} rows wait for the replay memory's journal in {self._folder}: the oldest will be "
+        "missing when the learner is started again; make room on the disk."
+      )
     while self.waiting > self._most_waiting:
       rows = len(self._waiting.popleft()[1])
       self.waiting -= rows

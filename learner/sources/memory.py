@@ -239,7 +239,14 @@ class MemorySource:
         for name, *values in tables
         for what, value in zip(MEMORY_TABLE_COUNTS, values, strict=True)
       }
-      odd = {"repeated": counts.repeated, "late": counts.late, "missing": counts.missing, "lost": self._lost}
+      unsaved = self._parts.journal.waiting + self._parts.journal.dropped
+      odd = {
+        "repeated": counts.repeated,
+        "late": counts.late,
+        "missing": counts.missing,
+        "lost": self._lost,
+        "unsaved": unsaved,
+      }
       # A healthy run has none of these, and the panel need not say so.
       metrics |= {f"memory_{what}_rows": float(rows) for what, rows in odd.items() if rows}
       metrics["drawn_ahead"] = float((self._drawn - self._handed_out) * self._batch_size)

@@ -321,3 +321,9 @@ def test_only_so_many_rows_wait_for_a_full_disk(tmp_path: pathlib.Path, capsys: 
   assert (journal.waiting, journal.dropped) == (4, 8)
   journal.append(12, _rows(1, 12))
   assert _numbers(_open(tmp_path)) == [8, 9, 10, 11, 12]
+  said = capsys.readouterr().out.splitlines()
+  assert [line.split(" ", 3)[:3] for line in said] == [
+    ["The", "replay", "memory's"],
+    ["More", "than", "5"],
+    ["The", "replay", "memory's"],
+  ]
