@@ -203,8 +203,10 @@ class MemorySource:
         memory.add(rows[run], priorities, first + int(run[0]))
     memory.skip_to(first + len(rows))
 
-  def _set_priorities(self, table: int, handles: npt.NDArray[np.uint64], priorities: npt.NDArray[np.float64]) -> None:
-    self._parts.memory.set_priorities(handles, np.full(len(handles), table), priorities)
+  def _set_priorities(
+    self, tables: npt.NDArray[np.int64], handles: npt.NDArray[np.uint64], priorities: npt.NDArray[np.float64]
+  ) -> None:
+    self._parts.memory.set_priorities(handles, tables, priorities)
 
   def weights(self, block: Block, updates: int) -> npt.NDArray[np.float32]:
     """The product of all factors, float32 [K, batch]; 1 where there are none."""

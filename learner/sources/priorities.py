@@ -1,5 +1,6 @@
 """Works out the priorities of prioritised tables (PER)."""
 
+import math
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -11,9 +12,9 @@ from configs.run import NewItems
 from learner.sources.block import Block
 from replay_server.contract.layout import MAX_PRIORITY
 
-# Takes the index of a table, uint64 [n] handles of its rows, and their priorities, float64 [n]; the later one counts where a row
-# is named twice.
-SetPriorities: TypeAlias = Callable[[int, npt.NDArray[np.uint64], npt.NDArray[np.float64]], None]
+# Takes the indices of tables, int64 [n], handles of rows in them, uint64 [n], and their priorities, float64 [n]; the later one
+# counts where a row is named twice.
+SetPriorities: TypeAlias = Callable[[npt.NDArray[np.int64], npt.NDArray[np.uint64], npt.NDArray[np.float64]], None]
 
 # What a gradient step leaves of a table's largest priority, if none of its rows has a larger one. A table that turns over in
 # some thousand updates, as those of the grid worlds do, then forgets a spike about when its row is evicted.
@@ -45,13 +46,16 @@ def new_item_priority(before: float, priorities: npt.NDArray[np.float64], mode: 
     priorities: float64 [K, batch], new priorities of the table's rows; NaN in the places of others.
     mode: `largest` or `mean`; see `PriorityConfig`.
   """
+  is_given = ~np.isnan(priorities)
+  given = np.where(is_given, priorities, 0.0)
+  counts = is_given.sum(axis=1)
+  means, largest = given.sum(axis=1) / np.maximum(counts, 1), given.max(axis=1, initial=0.0)
   value = before
-  for batch in priorities:
-    given = batch[~np.isnan(batch)]
+  for count, mean, high in zip(counts.tolist(), means.tolist(), largest.tolist(), strict=True):
     if mode == "largest":
-      value = float(np.fmax(LARGEST_KEPT * value, given.max(initial=0.0))) if given.size else LARGEST_KEPT * value
-    elif given.size:
-      value = float(given.mean()) if np.isnan(value) else value + MEAN_RATE * (float(given.mean()) - value)
+      value = high if math.isnan(value) and count else max(LARGEST_KEPT * value, high)
+    elif count:
+      value = mean if math.isnan(value) else value + MEAN_RATE * (mean - value)
   return value
 
 
@@ -84,7 +88,7 @@ class TablePriorities:
     return tuple(np.nan_to_num(self.of_new_items, nan=1.0).tolist())
 
   def update(self, block: Block, td_errors: npt.NDArray[np.float32]) -> None:
-    """Sets new priorities, in one call per table.
+    """Sets new priorities, in one call.
 
     Args:
       block: as drawn.
@@ -96,12 +100,11 @@ class TablePriorities:
     if not self.in_use:
       return
     priorities = priorities_of(td_errors, self._epsilon)
-    is_number = ~np.isnan(priorities)
     for table in np.flatnonzero(self._prioritized):
-      drawn = block.tables == table
-      self.refused += int((drawn & ~(priorities < MAX_PRIORITY)).sum())
-      own = np.where(drawn, priorities, np.nan)
+      own = np.where(block.tables == table, priorities, np.nan)
       self.of_new_items[table] = new_item_priority(float(self.of_new_items[table]), own, self._new_items)
-      drawn &= is_number
-      if drawn.any():
-        self._set_priorities(int(table), block.handles[drawn], priorities[drawn])
+    drawn = self._prioritized[block.tables]
+    self.refused += int((drawn & ~(priorities < MAX_PRIORITY)).sum())
+    drawn &= ~np.isnan(priorities)
+    if drawn.any():
+      self._set_priorities(block.tables[drawn], block.handles[drawn], priorities[drawn])

@@ -207,7 +207,12 @@ def make_server_priorities(connection: Connection, config: RunConfig) -> TablePr
   """
   names = [table.name for table in config.replay.all_tables]
 
-  def set_priorities(table: int, handles: npt.NDArray[np.uint64], priorities: npt.NDArray[np.float64]) -> None:
-    connection.update_priorities(names[table], dict(zip(handles.tolist(), priorities.tolist(), strict=True)))
+  def set_priorities(
+    tables: npt.NDArray[np.int64], handles: npt.NDArray[np.uint64], priorities: npt.NDArray[np.float64]
+  ) -> None:
+    for table in np.unique(tables).tolist():
+      own = tables == table
+      updates = zip(handles[own].tolist(), priorities[own].tolist(), strict=True)
+      connection.update_priorities(names[table], dict(updates))
 
   return TablePriorities(config, set_priorities)
