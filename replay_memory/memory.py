@@ -108,6 +108,8 @@ class ReplayMemory:
     self._codec = codec
     self.arrays = allocate(plan)
     self._rows: npt.NDArray[np.float32] = self.arrays.words.view(np.float32)
+    # A view, as looking a field up takes as long as drawing a small batch.
+    self._filled: npt.NDArray[np.int64] = self.arrays.tables.filled
     self._exponents = np.array([np.nan if exponent is None else exponent for exponent in plan.exponents])
     self._columns: dict[str, tuple[npt.NDArray[Any], Any]] = {}
     self._received = 0
@@ -235,7 +237,7 @@ class ReplayMemory:
     if not ((priorities >= 0) & (priorities <= MAX_PRIORITY)).all():
       raise ValueError(f"priorities must be numbers from 0 to {MAX_PRIORITY:g}")
     exponents = self._exponents[tables]
-    return np.where((priorities > 0) & ~np.isnan(exponents), priorities ** np.nan_to_num(exponents), 0.0)
+    return np.where((priorities > 0) & ~np.isnan(exponents), priorities**exponents, 0.0)
 
   def draw(self, quotas: npt.NDArray[np.int64], rng: np.random.Generator) -> Draws:
     """Draws K batches, with replacement, by each table's selector; all from the tables as they are.
@@ -245,11 +247,12 @@ class ReplayMemory:
       rng: gives one number for each row.
     """
     sums = quotas.sum(axis=1)
-    if (sums != sums[:1]).any():
+    if len(sums) > 1 and (sums != sums[0]).any():
       raise ValueError(f"batches must have one size, and have {sums.tolist()}")
-    lacking = np.flatnonzero((quotas.sum(axis=0) > 0) & (self.arrays.tables.filled == 0))
-    if len(lacking):
-      raise ValueError(f"nothing can be drawn from {self.plan.names[lacking[0]]!r}, which is empty")
+    if not self._filled.all():
+      lacking = np.flatnonzero((quotas.sum(axis=0) > 0) & (self._filled == 0))
+      if len(lacking):
+        raise ValueError(f"nothing can be drawn from {self.plan.names[lacking[0]]!r}, which is empty")
     rows = int(sums.sum())
     drawn = Drawn(
       slot=np.empty(rows, np.int64),
