@@ -1,4 +1,4 @@
-"""The command line: `python -m benchmarks [NAME ...] [--quick] [--runs N] [--json FILE]`, and what a single benchmark takes."""
+"""The command line: `python -m benchmarks [NAME ...] [--quick] [--runs N] [...]`; `--help` lists all options."""
 
 import argparse
 import contextlib
@@ -16,7 +16,20 @@ from typing import Any
 import launch  # noqa: F401  # First, as it sets environment variables that libraries read when they are imported.
 from benchmarks.measure import Report, format_report
 
-NAMES = ("adder", "sampler", "memory", "learner", "continuous", "inline", "worlds", "snapshot", "tls", "sbx")
+NAMES = (
+  "adder",
+  "sampler",
+  "memory",
+  "learner",
+  "continuous",
+  "inline",
+  "worlds",
+  "replay",
+  "feed",
+  "snapshot",
+  "tls",
+  "sbx",
+)
 # The first one takes half an hour and more, the second one needs stunnel, the third one an environment with SBX: they run only if
 # they are named.
 _NAMED = ("snapshot", "tls", "sbx")
@@ -39,7 +52,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
   parser.add_argument(
     "--window", type=float, default=0.0, metavar="S", help="snapshot: seconds around each that are measured (60)"
   )
-  parser.add_argument("--sbx", default="", metavar="PYTHON", help="sbx: the Python of an environment that has sbx-rl")
+  parser.add_argument(
+    "--cpprb", type=pathlib.Path, metavar="PYTHON", help="replay: a Python with cpprb, to compare with (none)"
+  )
+  parser.add_argument(
+    "--sbx", type=pathlib.Path, metavar="PYTHON", help="sbx: a Python with sbx-rl, to compare with (none)"
+  )
   parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="a file for all measurements")
   options = parser.parse_args(arguments)
   unknown = sorted(set(options.names) - set(NAMES))
@@ -47,18 +65,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.error(f"there is no benchmark {', '.join(unknown)}: choose among {', '.join(NAMES)}")
   if options.runs < 0:
     parser.error("--runs must be 1 or more")
+  for python in (options.cpprb, options.sbx):
+    if python and not python.is_file():
+      parser.error(f"there is no file {python}")
   if (options.rows or options.window) and options.names != ["snapshot"]:
     parser.error("--rows and --window are for the benchmark snapshot alone")
-  if options.sbx and options.names != ["sbx"]:
-    parser.error("--sbx is for the benchmark sbx alone")
-  settings = {"rows": options.rows} if options.rows else {}
-  settings |= {"peer": options.sbx} if options.sbx else {}
-  settings |= {"window_seconds": options.window} if options.window else {}
+  given = {"rows": options.rows, "window_seconds": options.window}
+  settings = {
+    "replay": {"cpprb": options.cpprb},
+    "snapshot": {name: value for name, value in given.items() if value},
+    "sbx": {"peer": options.sbx},
+  }
   runs = options.runs or (1 if options.quick else _RUNS)
   reports = []
   print(f"{platform.machine()}, {os.cpu_count()} cores; medians of {runs} interleaved runs.\n", flush=True)
   for name in dict.fromkeys(options.names or [name for name in NAMES if name not in _NAMED]):
-    report = run_benchmark(name, runs, options.quick, **settings)
+    report = run_benchmark(name, runs, options.quick, **settings.get(name, {}))
     reports.append(report)
     print(format_report(report), flush=True)
   if options.json:

@@ -1,17 +1,18 @@
-"""SAC: updates through the server against updates on a fixed batch, and a worker's steps against the environment's own."""
+"""SAC: whole learners against updates on a fixed batch, and a worker's steps against the environment's own."""
 
 import contextlib
 import dataclasses
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import gymnasium
 import numpy as np
+from acme import specs
 
 from actors.worker import RolloutWorker
 from benchmarks import learner, server, workload
-from benchmarks.measure import Figure, Ratio, Report, interleave
+from benchmarks.measure import Contender, Figure, Ratio, Report, interleave
 from configs import RunConfig, SacConfig
 from configs.presets import mujoco
 from environments import make_environment_spec, make_event_environment
@@ -36,10 +37,13 @@ def run(runs: int, quick: bool) -> Report:
   for config in (small, large):
     layers = config.network.hidden_sizes
     name = f"SAC {len(layers)} x {layers[0]}, batch {config.learner.batch_size}, "
-    ours, theirs = learner.through_the_server(config, spec, seconds, runs, name=name)
-    figures += [ours, theirs]
-    ratios.append(Ratio.of(f"{name}through the server / on a fixed batch", ours, theirs, required=0.85, aim=0.95))
-  worker, alone = _steps(small, runs, quick)
+    through_server, through_memory, fixed = learner.whole_learners(config, spec, seconds, runs, name=name)
+    figures += [through_server, through_memory, fixed]
+    ratios += [
+      Ratio.of(f"{name}through the server / on a fixed batch", through_server, fixed, required=0.85, aim=0.95),
+      Ratio.of(f"{name}through the memory / on a fixed batch", through_memory, fixed, required=0.93, aim=0.97),
+    ]
+  to_server, to_queue, alone = _steps(small, runs, quick)
   return Report(
     "continuous",
     (
@@ -48,8 +52,13 @@ def run(runs: int, quick: bool) -> Report:
       f"A worker steps one {_WORLD}-v5 with a policy of 2 x 256 units, into a server process; against gymnasium's environment "
       "alone, under random actions.",
     ),
-    (*figures, worker, alone),
-    (*ratios, Ratio.of("a worker / the environment alone", worker, alone, aim=0.5)),
+    (*figures, to_server, to_queue, alone),
+    (
+      *ratios,
+      Ratio.of("a worker / the environment alone", to_server, alone, aim=0.5),
+      Ratio.of("a worker into the queue / the environment alone", to_queue, alone, aim=0.5),
+      Ratio.of("a worker into the queue / into the server's tables", to_queue, to_server, required=1.1),
+    ),
   )
 
 
@@ -69,30 +78,18 @@ def _prioritized(config: RunConfig, quick: bool) -> RunConfig:
   )
 
 
-def _steps(config: RunConfig, runs: int, quick: bool) -> tuple[Figure, Figure]:
-  """Environment steps per second of a worker, and of its environment alone."""
+def _steps(config: RunConfig, runs: int, quick: bool) -> tuple[Figure, Figure, Figure]:
+  """Environment steps per second of a worker with the server's tables, of one with a memory's queue, and of its environment."""
   steps = 200 if quick else 4_000
   environment = make_event_environment(config)
   spec = make_environment_spec(environment)
   environment.close()
-  manifest = workload.make_manifest(config, spec)
   with contextlib.ExitStack() as stack:
-    process = stack.enter_context(server.ServerProcess(manifest))
-    weights = flatten_weights(make_policy(config, spec, seed=0))
-    priorities = (1.0,) * len(config.replay.all_tables)
-    PolicyPublisher(process.connection).publish(PolicySnapshot(1, 1, weights, priorities))
-    worker = RolloutWorker(process.connection, manifest, "actor_0", 0, 0, threading.Event())
-    stack.callback(worker.close)
+    into_tables = stack.enter_context(_working(config, spec))
+    into_queue = stack.enter_context(_working(workload.in_memory(config), spec))
     alone = gymnasium.make(f"{_WORLD}-v5")
     stack.callback(alone.close)
     actions = np.random.default_rng(0).uniform(-1, 1, (steps, workload.ACTION_SIZE)).astype(np.float32)
-
-    def collect() -> Mapping[str, float]:
-      began = time.perf_counter()
-      for _ in range(steps):
-        worker.step()
-      worker.flush()
-      return {"steps": steps / (time.perf_counter() - began)}
 
     def step_alone() -> Mapping[str, float]:
       began = time.perf_counter()
@@ -103,6 +100,31 @@ def _steps(config: RunConfig, runs: int, quick: bool) -> tuple[Figure, Figure]:
           alone.reset()
       return {"steps": steps / (time.perf_counter() - began)}
 
-    measured = interleave({"a worker": collect, "the environment alone": step_alone}, runs)
-  ours, theirs = (Figure(f"{_WORLD}, {what}", "steps/s", values["steps"]) for what, values in measured.items())
-  return ours, theirs
+    contenders: dict[str, Contender] = {
+      "a worker": lambda: _collect(into_tables, steps),
+      "a worker into the queue": lambda: _collect(into_queue, steps),
+      "the environment alone": step_alone,
+    }
+    measured = interleave(contenders, runs)
+  tables, queue, bare = (Figure(f"{_WORLD}, {what}", "steps/s", values["steps"]) for what, values in measured.items())
+  return tables, queue, bare
+
+
+@contextlib.contextmanager
+def _working(config: RunConfig, spec: specs.EnvironmentSpec) -> Iterator[RolloutWorker]:
+  """A worker with a policy, and a server of its own."""
+  manifest = workload.make_manifest(config, spec)
+  with server.ServerProcess(manifest) as process:
+    weights = flatten_weights(make_policy(config, spec, seed=0))
+    priorities = (1.0,) * len(config.replay.all_tables)
+    PolicyPublisher(process.connection).publish(PolicySnapshot(1, 1, weights, priorities))
+    with contextlib.closing(RolloutWorker(process.connection, manifest, "actor_0", 0, 0, threading.Event())) as worker:
+      yield worker
+
+
+def _collect(worker: RolloutWorker, steps: int) -> Mapping[str, float]:
+  began = time.perf_counter()
+  for _ in range(steps):
+    worker.step()
+  worker.flush()
+  return {"steps": steps / (time.perf_counter() - began)}

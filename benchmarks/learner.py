@@ -1,4 +1,4 @@
-"""Updates per second through the server against updates on a batch in memory."""
+"""Updates per second through the server and through the learner's own memory, against updates on a fixed batch."""
 
 import contextlib
 import io
@@ -6,7 +6,7 @@ import pathlib
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from benchmarks import server, workload
 from benchmarks.measure import Contender, Figure, Ratio, Report, interleave
 from configs import RunConfig
 from learner.devices import choose_device
-from learner.learner import make_learner
+from learner.learner import Learner, make_learner
 from learner.updates import Updates, make_updates
 
 OBSERVATION_SIZE = 3
@@ -29,7 +29,7 @@ def run(runs: int, quick: bool) -> Report:
   size, seconds = (700, 0.2) if quick else (20_000, 2.0)
   config = workload.make_config(workload.SHARES, size)
   spec = workload.make_spec(OBSERVATION_SIZE, ACTIONS)
-  ours, theirs = through_the_server(config, spec, seconds, runs, ACTIONS)
+  server_figure, memory_figure, fixed = whole_learners(config, spec, seconds, runs, ACTIONS)
   learner = config.learner
   hidden = "x".join(str(size) for size in config.network.hidden_sizes)
   return Report(
@@ -39,15 +39,18 @@ def run(runs: int, quick: bool) -> Report:
       f"{learner.updates_per_block} updates a call, prefetching; the learner also publishes its weights every "
       f"{learner.publish_period_updates} updates.",
     ),
-    (ours, theirs),
-    (Ratio.of("through the server / on a fixed batch", ours, theirs, required=0.35, aim=0.5),),
+    (server_figure, memory_figure, fixed),
+    (
+      Ratio.of("through the server / on a fixed batch", server_figure, fixed, required=0.35, aim=0.5),
+      Ratio.of("through the memory / on a fixed batch", memory_figure, fixed, required=0.75, aim=0.9),
+    ),
   )
 
 
-def through_the_server(
+def whole_learners(
   config: RunConfig, spec: specs.EnvironmentSpec, seconds: float, runs: int, num_actions: int = 0, name: str = ""
-) -> tuple[Figure, Figure]:
-  """Updates per second of a whole learner whose tables are full, and of its algorithm on a block in memory.
+) -> tuple[Figure, Figure, Figure]:
+  """Updates per second of whole learners whose tables are full, through the server and through a memory, and of their algorithm.
 
   Args:
     config: of the run.
@@ -56,31 +59,57 @@ def through_the_server(
     runs: number of runs of each contender.
     num_actions: number of discrete actions; 0 for continuous ones.
     name: prefix of the figures' names.
+
+  Returns:
+    Through the server, through the memory, and on a fixed block.
   """
-  manifest = workload.make_manifest(config, spec)
-  codec = manifest.codec
-  sizes = {table.name: config.replay.capacity_of(table) for table in config.replay.all_tables}
+  codec = workload.make_manifest(config, spec).codec
   batches, batch_size = config.learner.updates_per_block, config.learner.batch_size
-  rows = workload.make_rows(codec, max(sum(sizes.values()), batches * batch_size), num_actions)
+  sizes = [config.replay.capacity_of(table) for table in config.replay.all_tables]
+  events = workload.events_of(sizes)
+  rows = workload.make_rows(codec, len(events), num_actions, events=events)
   with contextlib.ExitStack() as stack:
-    process = stack.enter_context(server.ServerProcess(manifest))
-    workload.fill(process.connection, rows, sizes)
-    directory = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
-    learner = make_learner(process.connection, manifest, 0, threading.Event(), directory)
-    stack.enter_context(contextlib.redirect_stdout(io.StringIO()))  # It prints that it checkpointed.
-    stack.callback(learner.close)
+    stack.enter_context(contextlib.redirect_stdout(io.StringIO()))  # They print that they checkpointed.
+    through_server = stack.enter_context(_learning(config, spec, rows))
+    through_memory = stack.enter_context(_learning(workload.in_memory(config), spec, rows))
     # On the learner's device: by default TensorFlow would take the first GPU of a machine that has one.
     device = choose_device(config.learner.device)
     with tf.device(device):
       updates = make_updates(config, codec, spec, 0)
-    block = rows[: batches * batch_size].reshape(batches, batch_size, codec.width)
+    block = np.resize(rows, (batches, batch_size, codec.width))
     contenders: dict[str, Contender] = {
-      f"{name}through the server": timed(learner.step, batches, seconds),
+      f"{name}through the server": timed(through_server.step, batches, seconds),
+      f"{name}through the memory": timed(through_memory.step, batches, seconds),
       f"{name}on a fixed batch": timed(lambda: _update(updates, block, device), batches, seconds),
     }
     measured = interleave(contenders, runs)
-  ours, theirs = (Figure(what, "updates/s", values["updates"]) for what, values in measured.items())
-  return ours, theirs
+  server_figure, memory_figure, fixed = (
+    Figure(what, "updates/s", values["updates"]) for what, values in measured.items()
+  )
+  return server_figure, memory_figure, fixed
+
+
+@contextlib.contextmanager
+def _learning(config: RunConfig, spec: specs.EnvironmentSpec, rows: workload.Rows) -> Iterator[Learner]:
+  """A learner that has all the rows, and a server of its own."""
+  manifest = workload.make_manifest(config, spec)
+  replay = config.replay
+  sizes = {table.name: replay.capacity_of(table) for table in replay.all_tables}
+  with server.ServerProcess(manifest) as process, tempfile.TemporaryDirectory() as folder:
+    connection = process.connection
+    if replay.sampling == "server":
+      workload.fill(connection, rows, sizes)
+    learner = make_learner(connection, manifest, 0, threading.Event(), pathlib.Path(folder))
+    with contextlib.closing(learner):
+      if replay.sampling == "memory":
+        # In portions that the queue holds, each of which is read with the learner's blocks.
+        portion = sizes[replay.default.name]
+        for begin in range(0, len(rows), portion):
+          part = rows[begin : begin + portion]
+          workload.fill(connection, part, {replay.default.name: len(part)})
+          while connection.info()[replay.default.name].current_size:
+            learner.step()
+      yield learner
 
 
 def timed(step: Callable[[], None], updates: int, seconds: float) -> Contender:

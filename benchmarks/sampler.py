@@ -38,12 +38,12 @@ def run(runs: int, quick: bool) -> Report:
     for batch_size in _BATCH_SIZES:
       seven = workload.make_config(workload.SHARES, size, batch_size)
       one = workload.make_config((1.0,), size, batch_size, default=server.UNIFORM)
-      with _Sampler(connection, seven) as over_seven, _Sampler(connection, one) as over_one:
+      with OpenSampler(connection, seven) as over_seven, OpenSampler(connection, one) as over_one:
         dataset = iter(_dataset(connection, codec, batch_size))
         contenders: dict[str, Contender] = {
-          f"batch {batch_size}: sampler, seven tables": _timed(over_seven.draw, over_seven.block, seconds),
-          f"batch {batch_size}: sampler, one table": _timed(over_one.draw, over_one.block, seconds),
-          f"batch {batch_size}: Reverb's data set, one table": _timed(
+          f"batch {batch_size}: sampler, seven tables": timed(over_seven.draw, over_seven.block, seconds),
+          f"batch {batch_size}: sampler, one table": timed(over_one.draw, over_one.block, seconds),
+          f"batch {batch_size}: Reverb's data set, one table": timed(
             functools.partial(_next_batch, dataset), batch_size, seconds
           ),
         }
@@ -63,26 +63,32 @@ def run(runs: int, quick: bool) -> Report:
   return Report("sampler", notes, tuple(figures), tuple(ratios))
 
 
-class _Sampler:
-  """A stratified sampler, which the `with` statement closes."""
+class OpenSampler:
+  """A learner's source on the server, which the `with` statement closes.
+
+  Attributes:
+    block: rows of a block.
+  """
 
   def __init__(self, connection: Connection, config: RunConfig):
+    """Draws nothing yet."""
     self.block = config.learner.batch_size * config.learner.updates_per_block
     self._sampler = make_server_source(
       connection, workload.make_manifest(config, workload.make_spec()), threading.Event()
     )
 
   def draw(self) -> None:
+    """Draws a block."""
     self._sampler.next_block()
 
-  def __enter__(self) -> "_Sampler":
+  def __enter__(self) -> "OpenSampler":
     return self
 
   def __exit__(self, *_: object) -> None:
     self._sampler.close()
 
 
-def _timed(draw: Callable[[], object], rows: int, seconds: float) -> Contender:
+def timed(draw: Callable[[], object], rows: int, seconds: float) -> Contender:
   """A run that draws for `seconds`, `rows` transitions at a time."""
 
   def run() -> Mapping[str, float]:

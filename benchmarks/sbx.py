@@ -21,7 +21,7 @@ _SMALL = (
 )
 
 
-def run(runs: int, quick: bool, peer: str = "") -> Report:
+def run(runs: int, quick: bool, peer: pathlib.Path | None = None) -> Report:
   """SAC with 2 x 256 units and batches of 256, an update per environment step, on all of this machine's cores.
 
   Args:
@@ -78,11 +78,11 @@ def _ours(steps: tuple[int, int, int], changes: Sequence[str]) -> Contender:
   return train
 
 
-def _theirs(steps: tuple[int, int, int], python: str) -> Contender:
+def _theirs(steps: tuple[int, int, int], python: pathlib.Path) -> Contender:
   warm_up, first, last = map(str, steps)
 
   def train() -> Mapping[str, float]:
-    return {"steps": float(_output(python, str(_PEER), first, last, warm_up).split()[-1])}
+    return {"steps": float(_output(str(python), str(_PEER), first, last, warm_up).split()[-1])}
 
   return train
 

@@ -2,6 +2,8 @@
 
 import dataclasses
 import threading
+from collections.abc import Sequence
+from typing import Any
 
 import dm_env
 import numpy as np
@@ -11,7 +13,7 @@ from acme import specs
 from actors.row_writer import RowWriter
 from configs import EventSpec, LearnerConfig, ReplayConfig, RunConfig, TableSpec
 from environments.timestep import EventTimeStep
-from replay_server.contract.codec import RowCodec
+from replay_server.contract.codec import WORD_BYTES, RowCodec
 from replay_server.contract.connection import Connection
 from replay_server.contract.manifest import Manifest
 
@@ -65,6 +67,17 @@ def make_config(
   )
 
 
+def in_memory(config: RunConfig) -> RunConfig:
+  """The same run with a learner that draws from its own memory."""
+  return dataclasses.replace(config, replay=dataclasses.replace(config.replay, sampling="memory"))
+
+
+def prioritized(config: RunConfig) -> RunConfig:
+  """The same run with draws by priority from every table."""
+  default, *others = (dataclasses.replace(table, selector="prioritized") for table in config.replay.all_tables)
+  return dataclasses.replace(config, replay=dataclasses.replace(config.replay, default=default, tables=tuple(others)))
+
+
 def make_manifest(config: RunConfig, spec: specs.EnvironmentSpec) -> Manifest:
   """The manifest of a benchmark's server."""
   return Manifest.of("benchmark", config, spec)
@@ -107,21 +120,68 @@ def _make_episode(rng: np.random.Generator, length: int, events: int, event_rate
   return Episode(tuple(steps), tuple(actions))
 
 
-def make_rows(codec: RowCodec, count: int, num_actions: int = 0, seed: int = 0) -> Rows:
-  """Packed rows of random transitions."""
+def make_rows(
+  codec: RowCodec,
+  count: int,
+  num_actions: int = 0,
+  seed: int = 0,
+  events: npt.NDArray[np.int32] | None = None,
+  first_episode: int = 0,
+) -> Rows:
+  """Packed rows of random transitions, in episodes of `EPISODE_STEPS` steps.
+
+  Args:
+    codec: of the rows.
+    count: rows.
+    num_actions: number of discrete actions; 0 for continuous ones.
+    seed: of the random numbers.
+    events: int32 [count], the events of each row as a mask; None for no events.
+    first_episode: number of the first row's episode.
+
+  Returns:
+    float32 [count, width].
+  """
   rng = np.random.default_rng(seed)
-  packer = codec.packer()
-  zeros = {field.name: np.zeros(field.shape, field.dtype) for field in codec.fields}
-  rows = []
-  for step in range(count):
-    random = {
-      field.name: rng.standard_normal(field.shape).astype(np.float32)
-      for field in codec.fields
-      if field.dtype == "float32"
-    }
-    action = np.asarray(rng.integers(num_actions), np.int32) if num_actions else np.tanh(random["action"])
-    rows.append(packer.pack({**zeros, **random, "discount": 1.0, "steps": 1, "step": step, "action": action}))
-  return np.stack(rows)
+  numbers = np.arange(count)
+  values: dict[str, npt.NDArray[Any]] = {
+    field.name: rng.standard_normal((count, *field.shape), np.float32)
+    for field in codec.fields
+    if field.dtype == "float32"
+  }
+  values |= {
+    "action": rng.integers(num_actions, size=count) if num_actions else np.tanh(values["action"]),
+    "discount": np.ones(count),
+    "steps": np.ones(count),
+    "events": np.zeros(count) if events is None else events,
+    "episode": first_episode + numbers // EPISODE_STEPS,
+    "step": numbers % EPISODE_STEPS,
+    "truncated": numbers % EPISODE_STEPS == EPISODE_STEPS - 1,
+  }
+  rows = np.zeros((count, codec.width), np.float32)
+  for field in codec.fields:
+    if field.name in values:
+      padded = np.zeros((count, field.words * WORD_BYTES // np.dtype(field.dtype).itemsize), field.dtype)
+      padded[:, : field.elements] = values[field.name].reshape(count, -1)
+      rows[:, field.offset : field.offset + field.words] = padded.view(np.float32)
+  return rows
+
+
+def events_of(sizes: Sequence[int], seed: int = 0) -> npt.NDArray[np.int32]:
+  """The events of a stream of rows with which a memory's tables become full, and no two of them share a row.
+
+  The first rows have one event each, in random order. The rows after them have none; they are what the default table then holds.
+
+  Args:
+    sizes: of the tables, the default table's first; an event for each of the others, with a history of 1.
+    seed: of the order.
+
+  Returns:
+    int32 [sum of the sizes], the events of each row as a mask.
+  """
+  events = np.repeat(1 << np.arange(len(sizes) - 1), sizes[1:])
+  masks = np.zeros(sum(sizes), np.int32)
+  masks[: len(events)] = np.random.default_rng(seed).permutation(events)
+  return masks
 
 
 def fill(connection: Connection, rows: Rows, sizes: dict[str, int], extra: dict[str, int] | None = None) -> None:

@@ -3,12 +3,14 @@
 import json
 import math
 import pathlib
+import sys
 from typing import Any
 
 import pytest
 
 from benchmarks import __main__ as command
 from benchmarks.measure import Figure, Ratio, interleave
+from benchmarks.peer import Peer
 from tests.certificates import needs_stunnel
 
 
@@ -57,3 +59,26 @@ def test_an_unknown_benchmark_is_refused(capsys: pytest.CaptureFixture[str]) -> 
     command.main(["adders"])
   assert ended.value.code == 2
   assert "there is no benchmark adders" in capsys.readouterr().err
+
+
+def _interpreter(folder: pathlib.Path, *lines: str) -> pathlib.Path:
+  """Stands for a Python with cpprb: whatever it is to run, it runs these lines."""
+  file = folder / "python"
+  file.write_text("\n".join([f"#!{sys.executable}", "import sys", *lines]))
+  file.chmod(0o755)
+  return file
+
+
+def test_the_peer_is_asked_for_each_run_and_ends_with_the_benchmark(tmp_path: pathlib.Path) -> None:
+  answer = "for line in sys.stdin: print({'uniform 256 0.5': 3.0, 'prioritized 32 0.5': 2.0}[line.strip()], flush=True)"
+  with Peer(_interpreter(tmp_path, "print('ready', flush=True)", answer), rows=100) as peer:
+    contenders = [peer.contender("uniform", 256, 0.5), peer.contender("prioritized", 32, 0.5)]
+    assert [contender() for contender in contenders * 2] == [{"transitions": 3.0}, {"transitions": 2.0}] * 2
+
+
+def test_a_python_without_cpprb_is_refused(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+  with pytest.raises(RuntimeError, match="does not run cpprb"):
+    Peer(_interpreter(tmp_path, "sys.exit(1)"), rows=100)
+  with pytest.raises(SystemExit):
+    command.main(["replay", "--cpprb", str(tmp_path / "absent")])
+  assert "there is no file" in capsys.readouterr().err
