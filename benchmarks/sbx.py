@@ -82,7 +82,7 @@ def _theirs(steps: tuple[int, int, int], python: pathlib.Path) -> Contender:
   warm_up, first, last = map(str, steps)
 
   def train() -> Mapping[str, float]:
-    return {"steps": float(_output(str(python), str(_PEER), first, last, warm_up).split()[-1])}
+    return {"steps": float(_output(str(python), "-I", str(_PEER), first, last, warm_up).split()[-1])}
 
   return train
 

@@ -7,7 +7,7 @@ import sbx  # type: ignore[import-not-found]
 from stable_baselines3.common.callbacks import BaseCallback  # type: ignore[import-not-found]
 
 
-class _Clock(BaseCallback):  # type: ignore[misc]
+class _Clock(BaseCallback):
   """Takes the time between two environment steps."""
 
   def __init__(self, first: int, last: int):

@@ -71,11 +71,11 @@ class LearnerConfig:
     checkpoint_period_seconds: time between two checkpoints; another is written when the run stops.
     mixed_precision: whether hidden layers are computed in float16, with float32 weights and loss scaling; for large networks on
       a GPU.
-    jit_compile: whether the update is compiled with XLA if the device is a CPU. It makes an update of SAC a seventh faster and
-      the first update about five seconds slower.
+    jit_compile: whether the update is compiled with XLA if the device is a CPU and the update has one core. It makes an update
+      of SAC a seventh faster and the first update about five seconds slower.
     device: a TensorFlow device, such as "CPU:0" or "GPU:0"; empty takes the first GPU, or the CPU if there is none.
     threads: number of TensorFlow threads; 0 takes half of the cores that the learner may use (its CPU set and its container's
-      quota count), or one in an inline run.
+      quota count), or one in an inline run. SAC and TD3 take at least two where there are two cores, a critic on each.
   """
 
   algorithm: AlgorithmConfig = DdqnConfig()

@@ -14,7 +14,7 @@ from actors.evaluator import Evaluator
 from actors.worker import RolloutWorker
 from configs import RunConfig, ServerLost, Stopped, UserError
 from configs.seeding import derive_seed
-from launch.roles import environment_spec, prepare_tensorflow
+from launch.roles import environment_spec, prepare_learner
 from launch.run_directory import RunDirectory
 from launch.videos import camera_of
 from launch.view import RunView
@@ -57,7 +57,7 @@ def run_inline(
   Raises:
     UserError: something is wrong with the environment or the checkpoint, or a service does not take the run.
   """
-  prepare_tensorflow(config.learner.threads or 1)
+  prepare_learner(config.learner, 1)
   # For environments and conditions that use the global generators.
   tf.random.set_seed(derive_seed(config.seed, "tensorflow"))
   np.random.seed(derive_seed(config.seed, "numpy"))  # noqa: NPY002  # The global generator is meant.

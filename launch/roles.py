@@ -14,8 +14,8 @@ from acme import specs
 
 from actors.evaluator import Evaluator
 from actors.worker import RolloutWorker
-from configs import RunConfig, ServerLost, Stopped, UserError
-from configs.processors import half_of_the_cores
+from configs import LearnerConfig, RunConfig, ServerLost, Stopped, UserError
+from configs.processors import half_of_the_cores, usable_cores
 from configs.seeding import derive_seed
 from environments import make_environment_spec, make_event_environment
 from environments.trust import Trust
@@ -298,7 +298,7 @@ def learn(
   """
   # The run's config gives the number of threads, which must be set before TensorFlow's first operation.
   with join(endpoint, process.stop, process=process) as (connection, manifest):
-    prepare_tensorflow(manifest.config.learner.threads or half_of_the_cores())
+    prepare_learner(manifest.config.learner, half_of_the_cores())
     directory = run or RunDirectory(run_root / manifest.config.name / manifest.run_id)
     directory.check_writable(f"choose another place with {'--run_dir' if run else '--run_root'}.")
     # Before the lease is waited for, in case that there is no such device.
@@ -384,19 +384,35 @@ def _living(process: RoleProcess, connection: Connection, role: Role, endpoint: 
     yield lifeline
 
 
-def prepare_tensorflow(threads: int, sees_gpu: bool = True) -> None:
+def prepare_learner(learner: LearnerConfig, threads: int) -> None:
+  """Prepares TensorFlow for a learner: with two operations at once where its algorithm gains from them.
+
+  Args:
+    learner: the run's.
+    threads: to take where the config asks for none.
+  """
+  takes_two = learner.algorithm.SIDE_BY_SIDE and (learner.threads or usable_cores()) >= 2
+  threads = learner.threads or threads
+  if takes_two and (learner.device.startswith("CPU") or not _has_gpu()):
+    prepare_tensorflow(max(1, threads // 2), operations=2)
+  else:
+    prepare_tensorflow(threads)
+
+
+def prepare_tensorflow(threads: int, operations: int = 1, sees_gpu: bool = True) -> None:
   """Sets what TensorFlow accepts only before its first operation.
 
   Args:
     threads: per operation; roles share the machine's cores, and small networks gain nothing from more than one.
+    operations: at once. With two, threads would pass the small operations of double DQN to each other, for nearly twice the CPU
+      time; twin critics are computed side by side.
     sees_gpu: whether TensorFlow may use GPUs; only the learner needs them, and each process that uses one takes memory.
   """
-  if sees_gpu and os.environ.get("CUDA_VISIBLE_DEVICES") != "-1" and not gpu.load_driver().problem:
+  if sees_gpu and _has_gpu():
     gpu.load_libraries()
   try:
     tf.config.threading.set_intra_op_parallelism_threads(threads)
-    # With two, threads would pass an update's small operations to each other, for nearly twice the CPU time.
-    tf.config.threading.set_inter_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(operations)
     if not sees_gpu:
       tf.config.set_visible_devices([], "GPU")  # An environment may still use them through another library.
     # Otherwise TensorFlow takes all of a GPU's memory at once, even what other processes need.
@@ -404,3 +420,7 @@ def prepare_tensorflow(threads: int, sees_gpu: bool = True) -> None:
       tf.config.experimental.set_memory_growth(device, True)
   except RuntimeError:
     pass  # TensorFlow already runs in this process, as in a notebook: its settings stay.
+
+
+def _has_gpu() -> bool:
+  return os.environ.get("CUDA_VISIBLE_DEVICES") != "-1" and not gpu.load_driver().problem

@@ -12,6 +12,7 @@ from learner.algorithms.algorithm import Algorithm
 from learner.gradients import Batch, GradientRule, make_rule
 from learner.normalization import RunningMoments
 from learner.optimizer import Optimizer
+from networks import operations_at_once
 from replay_server.contract import graph
 from replay_server.contract.codec import RowCodec
 
@@ -48,8 +49,9 @@ class Updates(tf.Module):
     normalization = algorithm.policy.features.normalization
     self._moments = None if normalization is None else RunningMoments(normalization)
     self._update_one = self._update_packed
-    # On a GPU, XLA would need the CUDA compiler besides the libraries.
-    if config.learner.jit_compile and "GPU" not in algorithm.policy.trainable_variables[0].device:
+    # On a GPU, XLA would need the CUDA compiler besides the libraries. On a CPU it runs one operation after another.
+    is_on_gpu = "GPU" in algorithm.policy.trainable_variables[0].device
+    if config.learner.jit_compile and not is_on_gpu and operations_at_once() == 1:
       self._update_one = tf.function(self._update_packed, jit_compile=True)
 
   def controls(self, updates: int) -> dict[str, tf.Tensor]:

@@ -14,7 +14,7 @@ from networks.factory import (
   make_policy,
   make_q_network,
 )
-from networks.layers import Normalization, StackedMlp, Trace
+from networks.layers import Normalization, StackedMlp, Trace, operations_at_once
 from networks.policy_networks import DeterministicPolicy, GaussianPolicy, squash
 from networks.q_network import QNetwork
 from networks.weights import assign_weights, flatten_weights
@@ -45,5 +45,6 @@ __all__ = [
   "make_gaussian_policy",
   "make_policy",
   "make_q_network",
+  "operations_at_once",
   "squash",
 ]

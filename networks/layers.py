@@ -110,10 +110,16 @@ class Mlp(snt.Module):
     return tf.cast(outputs, tf.float32)
 
 
+def operations_at_once() -> int:
+  """The operations that TensorFlow runs at once: what was set before its first one, 1 where nothing was."""
+  return tf.config.threading.get_inter_op_parallelism_threads() or 1
+
+
 class StackedMlp(snt.Module):
   """Several MLPs of the same shape, such as twin critics: float32 [B, inputs] -> [N, B, outputs].
 
-  Each layer is one batched matrix product for all MLPs, which takes half the operations of one MLP after another.
+  Each layer is one batched matrix product for all MLPs, which takes half the operations of one MLP after another. Where
+  TensorFlow runs operations side by side, each MLP has its own, so that one core computes one critic and another the other.
   """
 
   def __init__(self, networks: int, sizes: Sequence[int], seed: int, mixed_precision: bool = False):
@@ -126,6 +132,7 @@ class StackedMlp(snt.Module):
       mixed_precision: whether hidden layers are computed in float16; weights and outputs stay float32.
     """
     super().__init__("stacked_mlp")
+    self._side_by_side = operations_at_once() > 1
     self._dtypes = _computed_in(mixed_precision, len(sizes) - 1)
     self._weights = []
     self._biases = []
@@ -136,6 +143,8 @@ class StackedMlp(snt.Module):
 
   def __call__(self, inputs: tf.Tensor, trace: Trace | None = None) -> tf.Tensor:
     """All networks' outputs for the same inputs. Every layer is appended to `trace`."""
+    if self._side_by_side and trace is None:  # A trace has the layers of all MLPs together.
+      return self._apart(inputs)
     hidden = outputs = inputs[None]
     for index, (weights, bias) in enumerate(zip(self._weights, self._biases, strict=True)):
       if index:
@@ -144,6 +153,17 @@ class StackedMlp(snt.Module):
       if trace is not None:
         trace.append((hidden, outputs))
     return tf.cast(outputs, tf.float32)
+
+  def _apart(self, inputs: tf.Tensor) -> tf.Tensor:
+    parameters = [(tf.unstack(each), tf.unstack(bias)) for each, bias in zip(self._weights, self._biases, strict=True)]
+    networks = []
+    for network in range(self._weights[0].shape[0]):
+      outputs = inputs
+      for index, (weights, biases) in enumerate(parameters):
+        hidden = tf.nn.relu(outputs) if index else outputs
+        outputs = _linear(hidden, weights[network], biases[network], self._dtypes[index])
+      networks.append(outputs)
+    return tf.cast(tf.stack(networks), tf.float32)
 
 
 def _computed_in(mixed_precision: bool, layers: int, ends_network: bool = True) -> list[tf.DType]:

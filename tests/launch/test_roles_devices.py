@@ -37,7 +37,7 @@ def test_a_role_by_itself_hides_gpus_from_its_tensorflow_unless_it_learns(role, 
   config = load_config("pendulum_sac")
   passed: dict[str, bool] = {}
 
-  def prepare(threads, sees_gpu=True):
+  def prepare(threads, operations=1, sees_gpu=True):
     passed["sees_gpu"] = sees_gpu
     raise _Prepared
 
@@ -58,6 +58,31 @@ def test_a_role_by_itself_hides_gpus_from_its_tensorflow_unless_it_learns(role, 
   with pytest.raises(_Prepared):
     function(**{name: value for name, value in arguments.items() if name in wanted})
   assert passed["sees_gpu"] == (role == "learn")
+
+
+@pytest.mark.parametrize(
+  ("name", "threads", "cores", "has_gpu", "expected"),
+  [
+    ("pendulum_sac", 0, 2.0, False, (1, 2)),
+    ("pendulum_sac", 0, 1.5, False, (1, 1)),
+    ("pendulum_sac", 1, 16.0, False, (1, 1)),
+    ("pendulum_sac", 0, 16.0, False, (4, 2)),
+    ("pendulum_sac", 0, 16.0, True, (8, 1)),
+    ("pendulum_td3", 4, 16.0, False, (2, 2)),
+    ("pendulum_qr_sac", 0, 2.0, False, (1, 1)),
+    ("cartpole", 0, 16.0, False, (8, 1)),
+  ],
+)
+def test_twin_critics_are_computed_side_by_side_on_two_cores(name, threads, cores, has_gpu, expected, monkeypatch):
+  learner = override(load_config(name), {"learner.threads": str(threads)}).learner
+  library = gpu.Library(gpu.DRIVER, "the system") if has_gpu else gpu.Library(gpu.DRIVER, "", "there is none")
+  asked: dict[str, tuple[int, int]] = {}
+  monkeypatch.setattr(gpu, "load_driver", lambda: library)
+  monkeypatch.setattr(roles, "usable_cores", lambda: cores)
+  monkeypatch.setattr(roles, "prepare_tensorflow", lambda threads, operations=1: asked.update(it=(threads, operations)))
+  monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+  roles.prepare_learner(learner, max(1, int(cores / 2)))
+  assert asked["it"] == expected
 
 
 def test_a_role_that_sees_no_gpu_takes_them_from_tensorflow_and_leaves_their_memory_alone(monkeypatch):

@@ -14,6 +14,7 @@ from acme import specs
 from configs import DdqnConfig, LearnerConfig, NetworkConfig, QrSacConfig, RunConfig, SacConfig, Td3Config
 from learner.algorithms import Algorithm
 from learner.updates import make_updates
+from networks import layers
 from replay_server.contract.layout import make_row_codec
 from tests.learner.batches import update
 
@@ -76,8 +77,12 @@ def _weights(algorithm: Algorithm) -> dict[str, np.ndarray]:
   return {name: np.concatenate([variable.numpy().ravel() for variable in each]) for name, each in variables.items()}
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_200_updates_give_the_recorded_weights(case: str) -> None:
+@pytest.mark.parametrize(
+  ("case", "operations"), [*((case, 1) for case in CASES), *((case, 2) for case in ("sac", "sac_options", "td3"))]
+)
+def test_200_updates_give_the_recorded_weights(case: str, operations: int, monkeypatch: pytest.MonkeyPatch) -> None:
+  # With two operations at once, twin critics are computed side by side.
+  monkeypatch.setattr(layers, "operations_at_once", lambda: operations)
   spec, config = CASES[case]
   updates = make_updates(config, make_row_codec(spec), spec, seed=7)
   before = _weights(updates.algorithm)
