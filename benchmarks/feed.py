@@ -50,14 +50,15 @@ def run(runs: int, quick: bool) -> Report:
       runs,
     )
   ours, theirs = (Figure(what, "rows/s", values["rows"]) for what, values in measured.items())
+  idle = Figure("queue to memory", "rows/s of CPU time", measured["queue to memory"]["idle"])
   return Report(
     "feed",
     (
       f"{rows:,} rows wait in the server's queue; those of the benchmark adder. A learner's source reads them, keeps them on the "
       f"disk and makes three tables of them, or its feed reads them alone, {MOST_ROWS:,} at a time.",
-      "Required: 100,000 rows/s on an idle core.",
+      "Required: 100,000 rows/s on an idle core, which is a second of the reader's CPU time; the server takes another.",
     ),
-    (ours, theirs),
+    (ours, theirs, idle),
     (Ratio.of("queue to memory / the queue alone", ours, theirs, required=0.8, aim=0.95),),
   )
 
@@ -78,11 +79,11 @@ def _drained(
   written = workload.make_rows(manifest.codec, rows, events=events.astype(np.int32), first_episode=first_episode)
   workload.fill(connection, written, {table: rows})
   assert connection.info()[table].current_size == rows
-  began = time.perf_counter()
+  began, used = time.perf_counter(), time.process_time()
   drain()
-  seconds = time.perf_counter() - began
+  seconds, core_seconds = time.perf_counter() - began, time.process_time() - used
   assert not connection.info()[table].current_size
-  return {"rows": rows / seconds}
+  return {"rows": rows / seconds, "idle": rows / core_seconds}
 
 
 def _read_all(feed: ServerFeed) -> None:

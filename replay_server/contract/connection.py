@@ -389,9 +389,7 @@ class Connection:
 
     def take() -> Packed:
       # It takes no more than it was made for, and is never closed before it has given all of them.
-      sampler = self.open_sampler(table, count, in_flight=count)
-      for row in rows:
-        row[:] = sampler.next().columns[0]
+      self.open_sampler(table, count, in_flight=count).fill(rows)
       return rows
 
     return self.call(take, f"reading {count} transitions", CALL_TIMEOUT_SECONDS, stop)

@@ -8,6 +8,7 @@ signatures that nobody needs. The C++ client below it does none of that. `make b
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import numpy.typing as npt
 import reverb
 from reverb.cc import schema_pb2
@@ -63,6 +64,12 @@ class Sampler:
     """
     key, probability, table_size, priority, *columns = self._sampler.GetNextTrajectory()
     return Sample(key.item(), probability.item(), table_size.item(), priority.item(), columns)
+
+  def fill(self, rows: npt.NDArray[np.float32]) -> None:
+    """The only column of the next items, one item a row: float32 [n, width]; as `next`, in fewer calls."""
+    take = self._sampler.GetNextTrajectory
+    for row in rows:
+      row[:] = take()[4]
 
   def close(self) -> None:
     """Ends the stream, and a `next` waiting in another thread; may be called twice."""
