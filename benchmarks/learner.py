@@ -6,7 +6,7 @@ import pathlib
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from acme import specs
 from benchmarks import server, workload
 from benchmarks.measure import Contender, Figure, Ratio, Report, interleave
 from configs import RunConfig
+from configs.run import Sampling
 from learner.devices import choose_device
 from learner.learner import Learner, make_learner
 from learner.updates import Updates, make_updates
@@ -29,7 +30,8 @@ def run(runs: int, quick: bool) -> Report:
   size, seconds = (700, 0.2) if quick else (20_000, 2.0)
   config = workload.make_config(workload.SHARES, size)
   spec = workload.make_spec(OBSERVATION_SIZE, ACTIONS)
-  server_figure, memory_figure, fixed = whole_learners(config, spec, seconds, runs, ACTIONS)
+  figures = whole_learners(config, spec, seconds, runs, num_actions=ACTIONS)
+  through_server, through_memory, fixed = figures
   learner = config.learner
   hidden = "x".join(str(size) for size in config.network.hidden_sizes)
   return Report(
@@ -39,17 +41,23 @@ def run(runs: int, quick: bool) -> Report:
       f"{learner.updates_per_block} updates a call, prefetching; the learner also publishes its weights every "
       f"{learner.publish_period_updates} updates.",
     ),
-    (server_figure, memory_figure, fixed),
+    figures,
     (
-      Ratio.of("through the server / on a fixed batch", server_figure, fixed, required=0.35, aim=0.5),
-      Ratio.of("through the memory / on a fixed batch", memory_figure, fixed, required=0.75, aim=0.9),
+      Ratio.of("through the server / on a fixed batch", through_server, fixed, required=0.35, aim=0.5),
+      Ratio.of("through the memory / on a fixed batch", through_memory, fixed, required=0.75, aim=0.9),
     ),
   )
 
 
 def whole_learners(
-  config: RunConfig, spec: specs.EnvironmentSpec, seconds: float, runs: int, num_actions: int = 0, name: str = ""
-) -> tuple[Figure, Figure, Figure]:
+  config: RunConfig,
+  spec: specs.EnvironmentSpec,
+  seconds: float,
+  runs: int,
+  samplings: Sequence[Sampling] = ("server", "memory"),
+  num_actions: int = 0,
+  name: str = "",
+) -> tuple[Figure, ...]:
   """Updates per second of whole learners whose tables are full, through the server and through a memory, and of their algorithm.
 
   Args:
@@ -57,11 +65,12 @@ def whole_learners(
     spec: of its environment.
     seconds: length of a measured run.
     runs: number of runs of each contender.
+    samplings: `replay.sampling` of the learners.
     num_actions: number of discrete actions; 0 for continuous ones.
     name: prefix of the figures' names.
 
   Returns:
-    Through the server, through the memory, and on a fixed block.
+    One for each of `samplings`, and one on a fixed block.
   """
   codec = workload.make_manifest(config, spec).codec
   batches, batch_size = config.learner.updates_per_block, config.learner.batch_size
@@ -70,23 +79,19 @@ def whole_learners(
   rows = workload.make_rows(codec, len(events), num_actions, events=events)
   with contextlib.ExitStack() as stack:
     stack.enter_context(contextlib.redirect_stdout(io.StringIO()))  # They print that they checkpointed.
-    through_server = stack.enter_context(_learning(config, spec, rows))
-    through_memory = stack.enter_context(_learning(workload.in_memory(config), spec, rows))
+    configs = {"server": config, "memory": workload.in_memory(config)}
+    learners = {sampling: stack.enter_context(_learning(configs[sampling], spec, rows)) for sampling in samplings}
     # On the learner's device: by default TensorFlow would take the first GPU of a machine that has one.
     device = choose_device(config.learner.device)
     with tf.device(device):
       updates = make_updates(config, codec, spec, 0)
     block = np.resize(rows, (batches, batch_size, codec.width))
     contenders: dict[str, Contender] = {
-      f"{name}through the server": timed(through_server.step, batches, seconds),
-      f"{name}through the memory": timed(through_memory.step, batches, seconds),
+      **{f"{name}through the {sampling}": timed(each.step, batches, seconds) for sampling, each in learners.items()},
       f"{name}on a fixed batch": timed(lambda: _update(updates, block, device), batches, seconds),
     }
     measured = interleave(contenders, runs)
-  server_figure, memory_figure, fixed = (
-    Figure(what, "updates/s", values["updates"]) for what, values in measured.items()
-  )
-  return server_figure, memory_figure, fixed
+  return tuple(Figure(what, "updates/s", values["updates"]) for what, values in measured.items())
 
 
 @contextlib.contextmanager
