@@ -9,8 +9,8 @@ Words:
 Everything that refers to something which may not exist has `NONE` there, except where 0 stands for it, so that the arrays of a
 large memory take no pages before they are used: `position` and `buckets` hold one more than what they mean.
 
-Structures, constants and functions are in one file because of numba's cache; see `compiling`. They are plain Python too, and
-give the same results without the compiler.
+Structures, constants and functions are in one file because of numba's cache; see `configs.compiling`. They are plain Python too,
+and give the same results without the compiler.
 """
 
 from typing import Any, NamedTuple, TypeAlias
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from replay_memory.compiling import helper, kernel
+from configs.compiling import helper, kernel
 
 Int8 = npt.NDArray[np.int8]
 Int32 = npt.NDArray[np.int32]

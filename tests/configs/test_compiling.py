@@ -8,13 +8,13 @@ import sys
 import numpy as np
 import pytest
 
-from replay_memory.compiling import kernel
+from configs.compiling import kernel
 
 _ROOT = pathlib.Path(__file__).parents[2]
 _MODULE = """
 import sys
 import numpy as np
-from replay_memory.compiling import helper, kernel
+from configs.compiling import helper, kernel
 
 @helper
 def twice(value: float) -> float:
