@@ -13,17 +13,16 @@ from configs import EnvironmentConfig, RunConfig, UserError
 from environments.calls import FAILURES, one_line, trace_of
 from environments.event_environment import EventEnvironment
 from environments.events import load_reference
-from environments.obstacle_course import ObstacleCourse
-from environments.randomised_skills import RandomisedSkills
 from environments.shaping import Shaping, make_potential
-from environments.three_rooms import ThreeRooms
-from environments.two_rooms import TwoRooms
 
-BUILT_IN: Mapping[str, Callable[..., gymnasium.Env[Any, Any]]] = {
-  "three_rooms": ThreeRooms,
-  "two_rooms": TwoRooms,
-  "obstacle_course": ObstacleCourse,
-  "randomised_skills": RandomisedSkills,
+# Name -> class, which is imported when it is asked for: the racing worlds take numba with them, 60 MB.
+BUILT_IN: Mapping[str, str] = {
+  "three_rooms": "environments.three_rooms:ThreeRooms",
+  "two_rooms": "environments.two_rooms:TwoRooms",
+  "obstacle_course": "environments.obstacle_course:ObstacleCourse",
+  "randomised_skills": "environments.randomised_skills:RandomisedSkills",
+  "slingshot": "environments.racing.world:Slingshot",
+  "time_trial": "environments.racing.world:TimeTrial",
 }
 
 # Does not match "package:Env-v1", which is how gymnasium names a module to import first, because of the '-'.
@@ -32,10 +31,10 @@ _REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 def register_built_in() -> None:
   """Registers the built-in worlds with gymnasium, three_rooms as "Slipstream/ThreeRooms-v0"."""
-  for world in BUILT_IN.values():
-    name = f"Slipstream/{world.__name__}-v0"
+  for reference in BUILT_IN.values():
+    name = f"Slipstream/{reference.partition(':')[2]}-v0"
     if name not in gymnasium.registry:
-      gymnasium.register(name, entry_point=f"{world.__module__}:{world.__name__}")
+      gymnasium.register(name, entry_point=reference)
 
 
 def make(config: EnvironmentConfig, render: bool = False) -> gymnasium.Env[Any, Any]:
@@ -50,7 +49,7 @@ def make(config: EnvironmentConfig, render: bool = False) -> gymnasium.Env[Any, 
     UserError: there is no such environment, it refuses its arguments, or it is not a `gymnasium.Env`.
   """
   if config.name in BUILT_IN:
-    env = _call(BUILT_IN[config.name], config, render)
+    env = _call(load_reference(BUILT_IN[config.name], "The environment"), config, render)
   elif _REFERENCE.fullmatch(config.name):
     env = _call(load_reference(config.name, "The environment"), config, render)
   else:
