@@ -1,6 +1,8 @@
 # Every target first makes .venv or updates it (bootstrap.sh), which takes no time if it is up to date. ARGS adds arguments.
 
 PYTHON := .venv/bin/python
+# Processes that test at once: many tests wait for other processes, so the cores have time for one more.
+TESTERS = $(shell echo $$(($$(nproc) + 1)))
 
 .DEFAULT_GOAL := help
 .PHONY: help env run test test-docker test-faults test-kubernetes test-metrics test-slurm test-tls soak lint bench lock image gpu clean
@@ -21,7 +23,7 @@ test: export TF_CPP_MIN_LOG_LEVEL = 2
 test: lint ## lint, then all tests, with coverage of all processes that they start
 	@$(PYTHON) -m coverage erase
 	@status=0; \
-	$(PYTHON) -m coverage run -m pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder $(ARGS) || status=$$?; \
+	$(PYTHON) -m coverage run -m pytest --numprocesses=$(TESTERS) --dist=loadfile --no-loadscope-reorder --durations=20 $(ARGS) || status=$$?; \
 	$(PYTHON) -m coverage combine --quiet || [ $$status -ne 0 ] || status=$$?; \
 	$(PYTHON) -m coverage report $(if $(ARGS),--fail-under=0) || [ $$status -ne 0 ] || status=$$?; \
 	exit $$status
