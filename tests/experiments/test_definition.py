@@ -37,10 +37,12 @@ def test_three_rooms_is_the_papers_figure():
 
 
 def test_the_same_methods_on_the_server_and_from_memory_differ_in_nothing_else():
-  experiment = find_experiment("three_rooms_memory")
-  configs = [experiment.config_of(method, experiment.budgets["paper"], seed=7) for method in experiment.methods]
-  assert len(configs) == 10
-  for server, memory in zip(configs[:5], configs[5:], strict=True):
+  servers, memories = (
+    [experiment.config_of(method, experiment.budgets["paper"], seed=7) for method in experiment.methods]
+    for experiment in map(find_experiment, ("three_rooms", "three_rooms_memory"))
+  )
+  assert len(servers) == 5
+  for server, memory in zip(servers, memories, strict=True):
     replay = dataclasses.replace(memory.replay, sampling="server")
     assert memory.replay.sampling == "memory"
     assert dataclasses.replace(memory, replay=replay) == server
@@ -128,6 +130,5 @@ def test_experiments_of_one_world_have_runs_in_common():
   assert course == digests("histories", ["uniform", "sset"])
   assert course == digests("forgetting", ["uniform", "sset"])
   assert course[:1] == digests("weights", ["uniform"])
-  assert digests("three_rooms", ["sset", "per"]) == digests("three_rooms_memory", ["sset", "per"])
   assert digests("randomised_skills", ["uniform", "sset"]) == digests("cagrad", ["uniform", "sset"])
   assert digests("two_rooms", ["uniform", "pbs", "sset"]) == digests("bad_events", ["uniform", "pbs", "gap_goal_70"])
