@@ -1,15 +1,13 @@
 """A handle to `benchmarks/cpprb_peer.py`, which another Python interpreter runs."""
 
-import contextlib
 import pathlib
 import subprocess
 from collections.abc import Mapping
 
-from benchmarks import workload
+from benchmarks import child, workload
 from benchmarks.measure import Contender
 
 _SCRIPT = pathlib.Path(__file__).with_name("cpprb_peer.py")
-_END_SECONDS = 10
 
 
 class Peer:
@@ -60,13 +58,4 @@ class Peer:
 
   def close(self) -> None:
     """Ends the process."""
-    assert self._process.stdin is not None
-    assert self._process.stdout is not None
-    with contextlib.suppress(BrokenPipeError):  # It has ended already.
-      self._process.stdin.close()
-    try:
-      self._process.wait(_END_SECONDS)
-    except subprocess.TimeoutExpired:
-      self._process.kill()
-      self._process.wait(_END_SECONDS)
-    self._process.stdout.close()
+    child.end(self._process)

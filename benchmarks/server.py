@@ -1,6 +1,5 @@
 """A replay server in a process of its own, `python -m benchmarks.server`, and a handle to it."""
 
-import contextlib
 import os
 import pathlib
 import signal
@@ -14,6 +13,7 @@ import reverb
 import tensorflow as tf
 from reverb.platform.checkpointers_lib import DefaultCheckpointer
 
+from benchmarks import child
 from replay_server.contract.codec import RowCodec
 from replay_server.contract.connection import Connection
 from replay_server.contract.layout import wire_name
@@ -28,7 +28,6 @@ COLUMN_FIELDS = ("observation", "action", "reward", "next_observation", "discoun
 # A benchmark that hangs must not leave its server behind.
 _LIFETIME_SECONDS = 1_800
 START_SECONDS = 120
-_END_SECONDS = 10
 
 
 class ServerProcess:
@@ -85,16 +84,7 @@ class ServerProcess:
 
   def close(self) -> None:
     """Ends the server."""
-    assert self._process.stdin is not None
-    assert self._process.stdout is not None
-    with contextlib.suppress(BrokenPipeError):  # It has ended already.
-      self._process.stdin.close()
-    try:
-      self._process.wait(_END_SECONDS)
-    except subprocess.TimeoutExpired:
-      self._process.kill()
-      self._process.wait(_END_SECONDS)
-    self._process.stdout.close()
+    child.end(self._process)
     self._log.close()
 
 
