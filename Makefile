@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 TESTERS = $(shell echo $$(($$(nproc) + 1)))
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test test-docker test-faults test-kubernetes test-metrics test-slurm test-tls soak lint bench lock image gpu clean
+.PHONY: help env run test test-docker test-faults test-kubernetes test-metrics test-slurm test-tls soak consoles lint bench lock protocol image gpu clean
 
 help: ## show this text
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ test-slurm: env ## the files of docker/slurm on a real Slurm of three nodes on t
 soak: env ## a run whose processes are killed every two minutes, and a picture of its memory; MINUTES=30
 	@$(PYTHON) -m tests.faults.soak --minutes=$(or $(MINUTES),30) $(ARGS)
 
+consoles: env ## a run with 21 consoles, some of which are killed, and a picture of its memory; MINUTES=15, ARGS=hosts on five hosts
+	@$(PYTHON) -m tests.console_runs --minutes=$(or $(MINUTES),15) $(ARGS)
+
 lint: env ## style, format, types and the direction of imports
 	@$(PYTHON) -m ruff check
 	@$(PYTHON) -m ruff format --check
@@ -67,6 +70,13 @@ lock: env ## write the locks again from pyproject.toml; ARGS=--upgrade takes the
 	@$(COMPILE) pyproject.toml --extra worlds --constraint requirements.lock --no-emit-package tensorflow --output-file requirements-image.lock
 	@$(COMPILE) --group cpu --no-deps --output-file requirements-cpu.lock
 	@$(COMPILE) --group sbom --output-file requirements-sbom.lock
+	@$(COMPILE) --group console --constraint requirements.lock --output-file requirements-console.lock
+
+# protoc of this version makes code that the locked protobuf reads. The first line of its code tells which protocol it was made from.
+protocol: env ## make the consoles' generated code again from consoles/console.proto
+	@.venv/bin/uv run --quiet --no-project --isolated --python $(PYTHON) --with grpcio-tools==1.48.2 --with 'setuptools<81' \
+	  python -W ignore -m grpc_tools.protoc --proto_path=. --python_out=. --grpc_python_out=. consoles/console.proto
+	@sed -i "1i # Made by 'make protocol' from console.proto, sha256 $$(sha256sum consoles/console.proto | cut -c-64)." consoles/console_pb2.py
 
 image: ## build the image slipstream:cpu, or with TARGET=gpu slipstream:gpu
 	@docker build --file=docker/Dockerfile --target=$(or $(TARGET),cpu) --tag=slipstream:$(or $(TARGET),cpu) $(ARGS) .

@@ -1,22 +1,25 @@
-"""One environment of a rollout worker: its episodes, from the chosen actions to rows and summaries."""
+"""The worlds of a rollout worker: their episodes, from the chosen actions to rows and summaries."""
 
+from collections.abc import Sequence
+
+from actors.absence import Absence
 from actors.adder import EventTableAdder
 from actors.behaviour import Behaviour
 from actors.engine import Choice
-from environments import EventEnvironment
+from configs import EpisodesLost
+from environments import EventTimeStep, EventWorlds
 from networks import Array
 from replay_server.contract.messages import EpisodeSummary
 
 
 class Rollout:
-  """Plays episodes in one environment and writes every transition through an adder.
+  """Writes the episodes of one world through an adder.
 
-  The loop is `begin()`, then `step(choice)` until `ended`, and so on.
+  The loop is `begin(first time step)`, then `take(choice, time step)` until `ended`, and so on.
 
   Attributes:
-    environment: to play in.
-    behaviour: chooses its actions.
-    adder: for this environment alone.
+    behaviour: chooses the actions.
+    adder: for this world alone.
     ended: whether the last episode is over, or none has begun.
     observation: the latest one, once an episode has begun.
     length: steps of the episode so far.
@@ -24,9 +27,8 @@ class Rollout:
 
   observation: Array
 
-  def __init__(self, name: str, environment: EventEnvironment, behaviour: Behaviour, adder: EventTableAdder):
+  def __init__(self, name: str, behaviour: Behaviour, adder: EventTableAdder):
     """Makes a rollout whose first episode has not begun; `name` is the worker's, for summaries."""
-    self.environment = environment
     self.behaviour = behaviour
     self.adder = adder
     self.ended = True
@@ -35,26 +37,31 @@ class Rollout:
     self._episode_return = 0.0
     self._events = 0
 
-  def begin(self) -> None:
+  def begin(self, timestep: EventTimeStep) -> None:
     """Begins an episode."""
-    timestep = self.environment.reset()
     self.adder.add_first(timestep)
     self.observation, self.ended = timestep.observation, False
     self.length, self._episode_return, self._events = 0, 0.0, 0
 
-  def drop(self) -> None:
-    """Forgets an episode that has begun; rows of it that were sent stay."""
+  @property
+  def is_open(self) -> bool:
+    """Whether the episode has taken a step and has not ended."""
+    return not self.ended and self.length > 0
+
+  def drop(self) -> bool:
+    """Forgets the episode; rows of it that were sent stay. Returns whether it was open."""
+    was_open = self.is_open
     self.adder.reset()
     self.ended = True
+    return was_open
 
-  def step(self, choice: Choice) -> EpisodeSummary | None:
-    """Takes a step and writes it; returns the episode's summary if the step ended it.
+  def take(self, choice: Choice, timestep: EventTimeStep) -> EpisodeSummary | None:
+    """Writes the step that a choice led to; returns the episode's summary if the step ended it.
 
     Raises:
       UserError: the environment produced something that cannot be stored.
       Stopped: asked to stop while the server held the writer back.
     """
-    timestep = self.environment.step(choice.action)
     version = self.behaviour.version
     self.adder.add(choice.action, timestep, {"policy_version": version, **choice.extras})
     self.observation, self.ended = timestep.observation, timestep.last()
@@ -63,4 +70,75 @@ class Rollout:
     self._events |= timestep.events
     if not self.ended:
       return None
-    return EpisodeSummary(self._name, self._episode_return, self.length, self._events, version)
+    return EpisodeSummary(self._name, self._episode_return, self.length, self._events, version, dict(timestep.measures))
+
+
+class Stage:
+  """Worlds that one call steps, each with its rollout.
+
+  If they lose their episodes, these are dropped; `begin` begins new ones, after the pauses of `absence`.
+
+  Attributes:
+    worlds: that are stepped.
+    rollouts: one for each.
+    is_ready: whether every world has an episode that goes on, so that the stage can be stepped.
+    absence: of their episodes.
+    dropped: episodes with at least one step that were dropped.
+  """
+
+  def __init__(self, worlds: EventWorlds, rollouts: Sequence[Rollout]):
+    """Takes the worlds, and the rollouts in their order."""
+    self.worlds = worlds
+    self.rollouts = rollouts
+    self.is_ready = False
+    self.absence = Absence()
+    self.dropped = 0
+
+  def ended(self) -> list[Rollout]:
+    """The rollouts that `begin` will begin an episode for."""
+    return [rollout for rollout in self.rollouts if rollout.ended]
+
+  def begin(self) -> None:
+    """Begins an episode in every world whose last one has ended; `is_ready` says whether that went well.
+
+    Raises:
+      UserError: a world failed, or has given no episodes for ten minutes.
+    """
+    chosen = [index for index, rollout in enumerate(self.rollouts) if rollout.ended]
+    if chosen:
+      try:
+        timesteps = self.worlds.reset(chosen)
+      except EpisodesLost as error:
+        self.drop()
+        self.absence.note(error)
+        return
+      for index, timestep in zip(chosen, timesteps, strict=True):
+        self.rollouts[index].begin(timestep)
+    self.is_ready = True
+    self.absence.end()
+
+  def step(self, choices: Sequence[Choice]) -> list[EpisodeSummary] | None:
+    """Takes a step in every world; returns the summaries of the episodes that it ended, or None if all episodes were lost.
+
+    Raises:
+      UserError: a world failed, or produced something that cannot be stored.
+      Stopped: asked to stop while the server held the writer back.
+    """
+    try:
+      timesteps = self.worlds.step([choice.action for choice in choices])
+    except EpisodesLost as error:
+      self.drop()
+      self.absence.note(error)
+      return None
+    summaries = []
+    for rollout, choice, timestep in zip(self.rollouts, choices, timesteps, strict=True):
+      summary = rollout.take(choice, timestep)
+      if summary is not None:
+        summaries.append(summary)
+        self.is_ready = False
+    return summaries
+
+  def drop(self) -> None:
+    """Drops all open episodes."""
+    self.dropped += sum([rollout.drop() for rollout in self.rollouts])
+    self.is_ready = False

@@ -1,33 +1,34 @@
 """The rollout worker: steps one or several environments until it is asked to stop."""
 
 import contextlib
+import itertools
 import secrets
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from actors.adder import EventTableAdder, references_needed
 from actors.behaviour import Behaviour, WarmUp
-from actors.engine import choose_actions
+from actors.engine import choose_actions, seconds_per_action
 from actors.pacer import Pacer
 from actors.policies import PolicyBank
-from actors.rollout import Rollout
+from actors.policy_feed import PolicyFeed
+from actors.rollout import Rollout, Stage
 from actors.row_writer import LocalRowWriter, RowWriter
-from configs import ServerLost, Stopped, UserError
-from environments import make_environment_spec, make_event_environment
+from configs import ServerLost, Stopped
+from environments import make_event_worlds
 from networks import count_weights, make_acting_policy
 from replay_server.contract import layout
 from replay_server.contract.activity import Activity, Wait
 from replay_server.contract.connection import Connection, OtherRun
 from replay_server.contract.manifest import Manifest
-from replay_server.contract.messages import WRITER_PREFIX, encode
+from replay_server.contract.messages import DROPPED_EPISODES, MISSED_TICKS, OPEN_EPISODES, WRITER_PREFIX, encode
 from replay_server.contract.news import RepeatedFailures
-from replay_server.contract.policy import PolicyLate, PolicySnapshot, PolicySource
+from replay_server.contract.policy import PolicySnapshot, PolicySource
 from replay_server.contract.role import Kind, name_taken
 
-POLICY_POLL_SECONDS = 0.5
 _PAUSE_POLL_SECONDS = 0.1
 
 
@@ -85,13 +86,14 @@ class RolloutWorker:
     self._paused = self._held_back = False
     self._episodes = connection.writer()
     weights = count_weights(config, manifest.spec)
-    self._source = PolicySource(connection, config.replay.default.name, weights, stop)
-    self._warm_up = WarmUp(config.actor.random_steps)
+    warm_up = WarmUp(config.actor.random_steps)
+    source = PolicySource(connection, config.replay.default.name, weights, stop)
+    self._policies = PolicyFeed(source, connection.progress, warm_up, self._activity, config.actor, stop)
     count = config.actor.environments
     seeds = np.random.SeedSequence(seed).generate_state(2 * count).tolist()
-    environments = [make_event_environment(config, seed=s, shaped=True) for s in seeds[:count]]
-    spec = make_environment_spec(environments[0])
-    manifest.check_spec(spec)
+    worlds = make_event_worlds(config.of_workers, seeds[:count])
+    spec = worlds[0].spec
+    manifest.check_spec(spec, config.actor.environment_arguments)
     self._bank = PolicyBank(lambda weights: make_acting_policy(config, spec, weights))
     # With a memory of its own, the learner reads the rows themselves, and holds the worker back by not reading.
     in_memory = config.replay.sampling == "memory"
@@ -99,7 +101,7 @@ class RolloutWorker:
     rows = connection.local_rows
     writers: list[RowWriter | LocalRowWriter] = [
       RowWriter(connection, references_needed(config), stop, on_wait) if rows is None else LocalRowWriter(rows)
-      for _ in environments
+      for _ in range(count)
     ]
     # Only a bias correction on the server's tables needs to be told which steps went to which table.
     needs_histories = config.learner.bias_correction != "none" and not in_memory
@@ -113,26 +115,28 @@ class RolloutWorker:
       self._paced_writer = paced = RowWriter(connection, 1, stop, self._note_slow_learner)
       self._pacer = Pacer(paced, steps_per_item)
       self._writers = [*self._row_writers, paced]  # Last, as it may have to wait while the others can be flushed.
-    self.behaviours = [Behaviour(spec.actions, np.random.default_rng(s), warm_up=self._warm_up) for s in seeds[count:]]
+    self.behaviours = [Behaviour(spec.actions, np.random.default_rng(s), warm_up=warm_up) for s in seeds[count:]]
     # A restarted worker must not reuse the episode ids of the one that it replaces.
     self._writer_ids = [secrets.randbits(31) for _ in writers]
     adders = [
       EventTableAdder(writer, manifest.codec, config, writer_id, histories)
       for writer, writer_id in zip(writers, self._writer_ids, strict=True)
     ]
-    self._rollouts = [Rollout(name, *parts) for parts in zip(environments, self.behaviours, adders, strict=True)]
+    self._rollouts = [Rollout(name, *parts) for parts in zip(self.behaviours, adders, strict=True)]
+    left = iter(self._rollouts)
+    self._stages = [Stage(together, list(itertools.islice(left, together.size))) for together in worlds]
 
   @property
   def state(self) -> str:
     """What it does or waits for, in words; may be read by any thread."""
-    late = (rollout.environment.late_call() for rollout in self._rollouts)
-    own = "fetching the policy" if self._source.is_reading else self._activity.state
+    late = (stage.worlds.late_call() for stage in self._stages)
+    own = "fetching the policy" if self._policies.is_reading else self._activity.state
     return next((str(call) for call in late if call is not None), own)
 
   @property
   def wait(self) -> Wait | None:
     """What it waits for; None if it does not wait."""
-    late = (rollout.environment.late_call() for rollout in self._rollouts)
+    late = (stage.worlds.late_call() for stage in self._stages)
     world = next((Wait("world", f"its {call.call} returns", call.seconds) for call in late if call is not None), None)
     return world or self._activity.wait
 
@@ -140,6 +144,16 @@ class RolloutWorker:
   def policy_version(self) -> int:
     """Of the oldest policy by which one of its environments acts; 0 before there is one."""
     return min(behaviour.version for behaviour in self.behaviours)
+
+  @property
+  def missed_ticks(self) -> int:
+    """In which its worlds went on without an action, as consoles do at the real pace; of their present sessions."""
+    return sum(stage.worlds.missed_ticks for stage in self._stages)
+
+  @property
+  def dropped_episodes(self) -> int:
+    """Episodes with at least one step that were dropped, as the world or the server had lost them."""
+    return sum(stage.dropped for stage in self._stages)
 
   @property
   def waited_seconds(self) -> Mapping[str, float]:
@@ -150,7 +164,8 @@ class RolloutWorker:
   def metrics(self) -> Mapping[str, float]:
     """The metrics of the worker's heartbeats."""
     ids = {f"{WRITER_PREFIX}{index}": float(writer_id) for index, writer_id in enumerate(self._writer_ids)}
-    return {"environment_steps": self.environment_steps, **ids}
+    lost = {DROPPED_EPISODES: self.dropped_episodes, OPEN_EPISODES: sum(rollout.is_open for rollout in self._rollouts)}
+    return {"environment_steps": self.environment_steps, MISSED_TICKS: self.missed_ticks, **lost, **ids}
 
   @property
   def paused(self) -> bool:
@@ -229,11 +244,11 @@ class RolloutWorker:
         raise
       except ServerLost:
         continue
-    for rollout in self._rollouts:
-      rollout.drop()
+    for stage in self._stages:
+      stage.drop()
 
   def step(self) -> None:
-    """One step of every environment.
+    """One step of every environment; of none if all have lost their episodes and have no new ones yet.
 
     Raises:
       UserError: an environment produced something that cannot be stored, or no learner published a policy in time.
@@ -241,23 +256,51 @@ class RolloutWorker:
       ServerLost: the server does not answer.
       Stopped: asked to stop while waiting.
     """
-    period = self._config.actor.policy_period_steps
-    for rollout in self._rollouts:
-      if rollout.ended:
-        self._update_policy(rollout)
-        self._activity.does("running" if rollout.behaviour.version else "running (random warm-up)")
-        rollout.begin()
-      elif period is not None and rollout.length % period == 0:
-        self._update_policy(rollout)
-    choices = choose_actions(self.behaviours, [rollout.observation for rollout in self._rollouts])
-    for rollout, choice in zip(self._rollouts, choices, strict=True):
-      summary = rollout.step(choice)
-      self.environment_steps += 1
-      if summary is not None:
-        self.episodes += 1
+    stages = [stage for stage in self._stages if stage.is_ready or self._prepare(stage)]
+    if not stages:
+      self._wait_for_worlds()
+      return
+    rollouts = self._rollouts if len(stages) == len(self._stages) else [r for stage in stages for r in stage.rollouts]
+    if self._config.actor.policy_period_steps is not None:
+      self._renew_policies(rollouts, self._config.actor.policy_period_steps)
+    choices = choose_actions([r.behaviour for r in rollouts], [r.observation for r in rollouts])
+    begin = 0
+    for stage in stages:
+      end = begin + len(stage.rollouts)
+      summaries = stage.step(choices[begin:end])
+      begin = end
+      if summaries is None:
+        continue
+      self.environment_steps += len(stage.rollouts)
+      self.episodes += len(summaries)
+      for summary in summaries:
         self._episodes.write(layout.EPISODES, [encode(summary)])
     if self._pacer is not None:
       self._pacer.report(sum(rollout.adder.transitions for rollout in self._rollouts))
+
+  def _prepare(self, stage: Stage) -> bool:
+    """Begins the episodes that are due, with the latest policy; returns whether the stage can be stepped."""
+    if stage.absence.pause_seconds:
+      return False
+    ended = stage.ended()
+    for rollout in ended:
+      self._update_policy(rollout)
+    self._activity.does("running" if ended[0].behaviour.version else "running (random warm-up)")
+    stage.begin()
+    return stage.is_ready
+
+  def _renew_policies(self, rollouts: Sequence[Rollout], period: int) -> None:
+    """Gives the latest policy to those whose episode has gone on for another period of so many steps."""
+    for rollout in rollouts:
+      if rollout.length and rollout.length % period == 0:
+        self._update_policy(rollout)
+
+  def _wait_for_worlds(self) -> None:
+    """Waits until a world that has lost its episodes may have new ones."""
+    absence = min((stage.absence for stage in self._stages), key=lambda absence: absence.pause_seconds)
+    self._activity.waits(f"waiting for its world: {absence.reason}", "world", "it has episodes again")
+    if self._stop.wait(absence.pause_seconds):
+      raise Stopped("Stopped while its world had no episodes.")
 
   def flush(self) -> None:
     """Waits until the server has everything."""
@@ -266,50 +309,30 @@ class RolloutWorker:
 
   def close(self) -> None:
     """Closes environments and writers."""
-    for rollout in self._rollouts:
-      rollout.environment.close()
+    for stage in self._stages:
+      stage.worlds.close()
     for writer in self._writers:
       writer.close()
 
   def _update_policy(self, rollout: Rollout) -> None:
     """Gives an environment the latest policy, if there is one."""
-    latest = self._fetch_policy()
+    latest = self._policies.latest()
     if latest is None:
       return
     behaviour = rollout.behaviour
+    if self.policy_received is None:
+      self._check_pace(latest)
     if latest.version != behaviour.version:
       behaviour.policy, behaviour.version = self._bank.policy_of(latest), latest.version
       self.policy_received = time.time()
       rollout.adder.set_priorities(latest.priorities)
     behaviour.epsilon = self._config.learner.algorithm.epsilon_at(self._index, latest.learner_steps)
 
-  def _fetch_policy(self) -> PolicySnapshot | None:
-    """The latest policy. If there is none, returns None during the warm-up, and waits for one afterwards."""
-    timeout = self._config.actor.weights_timeout_seconds
-    deadline = time.monotonic() + timeout
-    late: PolicyLate | None = None
-    while True:
-      self._connection.progress.note()
-      try:
-        latest = self._source.fetch()
-        self._warm_up.note(self._source.environment_steps)
-        if latest is not None or self._warm_up.steps_left > 0:
-          return latest
-        self._activity.waits("waiting for a learner's first policy", "learner", "it publishes its first policy")
-      except PolicyLate as error:
-        late = error
-        self._activity.waits("waiting for the policy to arrive", "server", "the policy arrives")
-      except ServerLost:  # The process's watchdog decides when to give up.
-        self._activity.waits("waiting for the server", "server", "it answers")
-      if time.monotonic() > deadline:
-        if late is not None:
-          raise late
-        raise UserError(
-          f"No learner has published a policy for {timeout:g} s: start one with 'slipstream learn', or raise "
-          "actor.weights_timeout_seconds."
-        )
-      if self._stop.wait(POLICY_POLL_SECONDS):
-        raise Stopped("Stopped while waiting for the first policy.")
+  def _check_pace(self, latest: PolicySnapshot) -> None:
+    """Refuses a policy that takes longer to act than the worlds wait."""
+    policy = self._bank.policy_of(latest)
+    for stage in self._stages:
+      stage.worlds.check_pace(seconds_per_action(policy, stage.worlds.spec.observations, stage.worlds.size))
 
   def _note_slow_server(self, waiting: bool) -> None:
     if waiting:

@@ -24,6 +24,8 @@ NAMES = (
   "continuous",
   "inline",
   "worlds",
+  "start",
+  "consoles",
   "replay",
   "feed",
   "snapshot",

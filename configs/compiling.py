@@ -7,13 +7,21 @@ some seconds.
 numba's cache notices a change of the file that it compiled, and of no other. So a compiled function may only use the compiled
 functions, structures and constants of its own file.
 
+Processes that start together, such as the consoles of a run, do not compile the same function at once: one does, and the others
+wait for its code.
+
 Compiled functions count no references to their arrays, which their caller holds anyway: passing a tuple of arrays from function
 to function took nine tenths of the time otherwise. So they cannot make arrays; those that they need are passed to them.
 """
 
+import contextlib
+import fcntl
 import functools
-from collections.abc import Callable
-from typing import Generic, ParamSpec, TypeVar
+import os
+import pathlib
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import numba
 
@@ -22,6 +30,9 @@ _R = TypeVar("_R")
 
 # `_nrt` is numba's runtime, which counts references and allocates.
 _OPTIONS = {"nogil": True, "_nrt": False}
+# After which a process no longer waits for another one's code, and compiles for itself.
+_TURN_SECONDS = 120.0
+_LOOK_SECONDS = 0.05
 
 
 class Kernel(Generic[_P, _R]):
@@ -39,6 +50,7 @@ class Kernel(Generic[_P, _R]):
     functools.update_wrapper(self, function)
     self._function = function
     self._keeps = True
+    self._is_compiled = False
     try:
       self._compiled: Callable[_P, _R] = numba.njit(cache=True, **_OPTIONS)(function)
     except RuntimeError:  # numba finds no place for compiled code.
@@ -56,10 +68,52 @@ class Kernel(Generic[_P, _R]):
   def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
     """Calls the compiled function."""
     try:
-      return self._compiled(*args, **kwargs)
+      if self._is_compiled:
+        return self._compiled(*args, **kwargs)
+      with _turn_to_compile(self._compiled):
+        result = self._compiled(*args, **kwargs)
+      self._is_compiled = True
+      return result
     except OSError:  # Compiled code cannot be read or written; no kernel itself reads or writes a file.
       self._forget()
     return self._compiled(*args, **kwargs)
+
+
+@contextlib.contextmanager
+def _turn_to_compile(compiled: Any) -> Iterator[None]:
+  """Keeps other processes from compiling the same function meanwhile; does nothing if its code is kept already.
+
+  The lock is the folder's, so that it leaves no file, and ends with the process that has it.
+  """
+  place = getattr(getattr(compiled, "stats", None), "cache_path", None)
+  if not place or any(pathlib.Path(place).glob(f"*.{compiled.__name__}-*.nbi")):
+    yield
+    return
+  lock = _lock_folder(place)
+  try:
+    yield
+  finally:
+    if lock is not None:
+      os.close(lock)
+
+
+def _lock_folder(folder: str) -> int | None:
+  """A file descriptor that holds the lock until it is closed; None if it cannot be had."""
+  try:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+  except OSError:
+    return None
+  until = time.monotonic() + _TURN_SECONDS
+  while time.monotonic() < until:
+    try:
+      fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+      return descriptor
+    except BlockingIOError:
+      time.sleep(_LOOK_SECONDS)
+    except OSError:  # A file system without locks.
+      break
+  os.close(descriptor)
+  return None
 
 
 def kernel(function: Callable[_P, _R]) -> Kernel[_P, _R]:

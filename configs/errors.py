@@ -31,6 +31,10 @@ class ServerLost(Exception):
   """The replay server did not answer in time; the message says who waited for what."""
 
 
+class EpisodesLost(Exception):
+  """A world lost its open episodes, as a console does that dies: its next `reset` begins new ones. The message says why."""
+
+
 class Stopped(Exception):
   """The role was told to stop while it waited."""
 

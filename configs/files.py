@@ -1,9 +1,10 @@
-"""Atomic writes of small files, and a lock between processes."""
+"""Atomic writes of small files, a lock between processes, and keys that nobody else may read."""
 
 import contextlib
 import fcntl
 import os
 import pathlib
+import stat
 import time
 
 from configs.errors import UserError
@@ -18,6 +19,21 @@ def replace_text(path: pathlib.Path, text: str) -> None:
   partial = path.with_suffix(path.suffix + ".partial")
   partial.write_text(text)
   partial.replace(path)
+
+
+def check_secret(key: pathlib.Path) -> None:
+  """Refuses a private key that others can read. One of root's may be readable by its group, as in a volume of Kubernetes.
+
+  Raises:
+    UserError: they can.
+  """
+  status = key.stat()
+  others = stat.S_IRWXO | (stat.S_IWGRP | stat.S_IXGRP if status.st_uid == 0 else stat.S_IRWXG)
+  if status.st_mode & others:
+    raise UserError(
+      f"Others can read the key {key} (mode {stat.S_IMODE(status.st_mode):04o}): write 'chmod 600 {key}', and if they may have "
+      "read it, revoke its certificate and make another one."
+    )
 
 
 def is_locked(path: pathlib.Path) -> bool:

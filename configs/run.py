@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 from configs.checks import MOST_SECONDS, require, require_positive, require_seconds, require_whole, shown
+from configs.consoles import CONSOLE, ConsolesConfig
 from configs.learning import LearnerConfig
 from configs.schedules import linear
 from configs.specs import MAX_EVENTS, EventSpec, TableSpec, check_name, is_reference
@@ -28,6 +29,9 @@ MOST_ROWS_PER_BLOCK = 10_000_000
 NewItems = Literal["largest", "mean"]
 Sampling = Literal["server", "memory"]
 Check = Literal["first", "always", "never"]
+Schedule = Literal["seconds", "updates"]
+# Who plays in an environment.
+Part = Literal["actor", "evaluator"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +39,8 @@ class EnvironmentConfig:
   """The environment, and the shaping of its rewards.
 
   Attributes:
-    name: a built-in world ("three_rooms"), a gymnasium id ("CartPole-v1"), or `module:function` of a factory.
+    name: a built-in world ("three_rooms"), a gymnasium id ("CartPole-v1"), or `module:function` of a factory, also of a vector
+      environment (docs/worlds.md).
     arguments: keyword arguments of the environment, as JSON values.
     potential: `module:name` of phi for potential-based shaping, empty for none: the learner gets r + gamma phi(s') - phi(s),
       where gamma is `learner.discount`. Reported returns are never shaped. See `environments.shaping`.
@@ -215,11 +220,13 @@ class ActorConfig:
 
   Attributes:
     workers: rollout worker processes that a local run starts (an inline run has one).
-    environments: environments that each worker steps in turn.
+    environments: of each worker, which steps them in turn; a vector environment has so many sub-environments.
     random_steps: steps of the run, over all workers, that take random actions before the policy is used.
     policy_period_steps: environment steps after which a worker takes the newest policy within an episode; None keeps one policy
       for a whole episode (SSET, Appendix A.3).
     weights_timeout_seconds: how long a worker waits for the first policy.
+    environment_arguments: of the workers' environments, as JSON values: they replace and extend `environment.arguments`. They
+      must not change the spaces.
   """
 
   workers: int = 2
@@ -227,6 +234,7 @@ class ActorConfig:
   random_steps: int = 1_000
   policy_period_steps: int | None = None
   weights_timeout_seconds: float = 120.0
+  environment_arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
   def __post_init__(self) -> None:
     require_whole("actor", least=0, most=MOST_WORKERS, workers=self.workers)
@@ -246,28 +254,39 @@ class EvaluatorConfig:
     episodes: per evaluation; each evaluation takes a policy version that was not evaluated before.
     epsilon: probability of a random action; 0 for the greedy policy. A small one (0.05 in Mnih et al., 2015) tells more about a
       policy if a single wrong value makes the greedy one turn on the spot until the episode ends.
-    period_seconds: minimum time between two evaluations of a distributed run.
-    period_updates: gradient steps between two evaluations of an inline run.
+    schedule: what a distributed run's evaluations go by: "seconds" evaluates the newest policy, `period_seconds` after the last
+      evaluation began; "updates" the first that is published at or after each multiple of `period_updates`. An inline run always
+      goes by updates, exactly.
+    period_seconds: minimum time between two evaluations that go by seconds.
+    period_updates: gradient steps between two evaluations that go by updates.
     solved_event: event that must occur in every episode of an evaluation for it to count as solved; empty for none.
     solved_return: mean return that an evaluation must reach to count as solved; None for none.
     solved_evaluations: solved evaluations in a row that end the run; 0 lets it use its whole budget.
     video_period_seconds: minimum time between two animations of a greedy episode, in `videos/` and in TensorBoard, while the run
       goes on; None makes none.
+    environment_arguments: of the environment of evaluations, and of whatever else plays a policy as they do, as JSON values: they
+      replace and extend `environment.arguments`. They must not change the spaces.
   """
 
   enabled: bool = True
   episodes: int = 1
   epsilon: float = 0.0
+  schedule: Schedule = "seconds"
   period_seconds: float = 1.0
   period_updates: int = 500
   solved_event: str = ""
   solved_return: float | None = None
   solved_evaluations: int = 4
   video_period_seconds: float | None = None
+  environment_arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
   def __post_init__(self) -> None:
     require_whole("evaluator", episodes=self.episodes, period_updates=self.period_updates)
     require_whole("evaluator", least=0, solved_evaluations=self.solved_evaluations)
+    require(
+      self.schedule in get_args(Schedule),
+      f"evaluator.schedule is {self.schedule!r}: use one of {', '.join(get_args(Schedule))}.",
+    )
     require(
       self.solved_return is None or math.isfinite(self.solved_return),
       f"evaluator.solved_return is {self.solved_return}: it must be a finite number, or none.",
@@ -320,6 +339,7 @@ class RunConfig:
   actor: ActorConfig = ActorConfig()
   learner: LearnerConfig = LearnerConfig()
   evaluator: EvaluatorConfig = EvaluatorConfig()
+  consoles: ConsolesConfig = ConsolesConfig()
 
   def __post_init__(self) -> None:
     check_name("Run", self.name)
@@ -329,6 +349,8 @@ class RunConfig:
     require(0 <= self.seed < 2**31, f"seed is {shown(self.seed)}: it must lie in [0, 2^31).")
     self._check_events()
     self._check_sampling()
+    self._check_consoles()
+    self._check_schedule()
     self.learner.algorithm.check_network(self.network.hidden_sizes)
     self._check_bias_correction()
     require(
@@ -365,6 +387,16 @@ class RunConfig:
       "name another.",
     )
 
+  def _check_schedule(self) -> None:
+    # A policy is published after the block in which it is due.
+    published = max(self.learner.publish_period_updates, self.learner.updates_per_block)
+    require(
+      self.evaluator.schedule != "updates" or self.evaluator.period_updates >= published,
+      f"evaluator.schedule is 'updates', and evaluator.period_updates is {self.evaluator.period_updates}, but the learner "
+      f"publishes a policy only every {published} updates (learner.publish_period_updates, learner.updates_per_block): raise "
+      "evaluator.period_updates or lower those.",
+    )
+
   def _check_sampling(self) -> None:
     largest = max(self.replay.capacity_of(table) for table in self.replay.all_tables)
     require(
@@ -387,6 +419,14 @@ class RunConfig:
     require(
       self.learner.n_step <= MAX_HISTORY,
       f"learner.n_step is {shown(self.learner.n_step)}: at most {MAX_HISTORY} steps can be kept, so lower it.",
+    )
+
+  def _check_consoles(self) -> None:
+    consoles, players = self.consoles.size, self.actor.workers + self.evaluator.enabled
+    require(
+      not consoles or consoles >= players,
+      f"The run has {self.actor.workers} workers{' and an evaluator' if self.evaluator.enabled else ''}, and {consoles} "
+      "consoles: give it a console for each, or lower actor.workers.",
     )
 
   def _check_bias_correction(self) -> None:
@@ -415,6 +455,47 @@ class RunConfig:
         "learner.bias_correction is 'counts', which needs uniform draws from the default table: give that table the selector "
         "'uniform', or use 'balance' or 'priority_sum'.",
       )
+
+  @property
+  def of_workers(self) -> "RunConfig":
+    """This config with the workers' environment: its arguments with those of `actor.environment_arguments` in their place."""
+    return self._with_environment(self.actor.environment_arguments)
+
+  @property
+  def of_evaluator(self) -> "RunConfig":
+    """This config with the evaluator's environment, likewise."""
+    return self._with_environment(self.evaluator.environment_arguments)
+
+  def _with_environment(self, arguments: Mapping[str, Any]) -> "RunConfig":
+    if not arguments:
+      return self
+    merged = {**self.environment.arguments, **arguments}
+    return dataclasses.replace(self, environment=dataclasses.replace(self.environment, arguments=merged))
+
+  def with_arguments(self, part: Part, arguments: Mapping[str, Any]) -> "RunConfig":
+    """This config with more `environment_arguments` of the workers or the evaluator, in place of those of the same names."""
+    return self._with_own(part, {**getattr(self, part).environment_arguments, **arguments})
+
+  def _with_own(self, part: Part, arguments: Mapping[str, Any]) -> "RunConfig":
+    changed = dataclasses.replace(getattr(self, part), environment_arguments=arguments)
+    return dataclasses.replace(self, **{part: changed})
+
+  @property
+  def worker_count(self) -> int:
+    """How many workers a local run starts: with consoles one for each, but for the evaluator's."""
+    return self.consoles.size - self.evaluator.enabled if self.consoles.size else self.actor.workers
+
+  def on_console(self, part: Part, address: str) -> "RunConfig":
+    """This config for a worker, or for the evaluator, that plays on the console at `address`.
+
+    The console has the run's environment, and gets its arguments as options.
+    """
+    own = (self.of_workers if part == "actor" else self.of_evaluator).environment
+    if own.name == CONSOLE:
+      return self.with_arguments(part, {"address": address})
+    arguments = {"address": address, "world": own.name, "options": own.arguments}
+    environment = dataclasses.replace(self.environment, name=CONSOLE, arguments=arguments)
+    return dataclasses.replace(self._with_own(part, {}), environment=environment)
 
   @property
   def max_history(self) -> int:

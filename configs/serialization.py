@@ -296,7 +296,7 @@ def _with_defaults(algorithm: Any) -> Any:
 
 def _is_free_form(parents: list[str]) -> bool:
   # An environment, a condition or a potential may take any keyword argument.
-  return bool(parents) and parents[-1] in ("arguments", "potential_arguments")
+  return bool(parents) and parents[-1] in ("arguments", "potential_arguments", "environment_arguments")
 
 
 def _position(node: list[Any], key: str) -> int:

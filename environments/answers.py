@@ -21,6 +21,7 @@ from acme import specs
 from gymnasium import spaces
 
 from configs import UserError
+from configs.measures import MOST_MEASURES, as_measures
 from configs.run import Check
 from environments.calls import USE_GYMNASIUM
 
@@ -55,6 +56,7 @@ class AnswerCheck:
     self._left = {"first": float(FIRST_STEPS), "always": float("inf"), "never": 0.0}[check]
     self.active = self._left > 0
     self._low, self._high = _with_slack(spec)
+    self._measured: set[str] = set()
 
   def of_reset(self, answer: Any) -> tuple[Any, Mapping[str, Any]]:
     """What `reset` returned: the observation, which is compared with the space, and the info.
@@ -111,6 +113,30 @@ class AnswerCheck:
         f"The action {_shown(action)} is outside the action_space of the environment {self._world!r}, "
         f"{_shown(self._action_space)}: check that the policy is of this world and has not diverged, {_SKIP}."
       )
+
+  def measures(self, info: Any) -> dict[str, float]:
+    """The measures of an episode, `info["measures"]` of its last step; empty if there are none.
+
+    Raises:
+      UserError: they are something else than at most `MOST_MEASURES` names with finite numbers, or the environment has used
+        more names in all its episodes.
+    """
+    if not isinstance(info, Mapping) or "measures" not in info:
+      return {}
+    try:
+      measures = as_measures(info["measures"])
+    except ValueError as error:
+      raise self._unusable(str(error)) from None
+    self._measured.update(measures)
+    if len(self._measured) > MOST_MEASURES:
+      raise self._unusable(f"they have had {len(self._measured)} names by now, more than {MOST_MEASURES}")
+    return measures
+
+  def _unusable(self, fault: str) -> UserError:
+    return UserError(
+      f"The environment {self._world!r} ended an episode with info['measures'] that cannot be used: {fault}; give a dict of "
+      "names and finite numbers, such as {'lap_seconds': 93.2}."
+    )
 
   def _number(self, reward: Any) -> float:
     if isinstance(reward, np.ndarray) and not reward.shape:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
-from configs import UserError
+from configs import EpisodesLost, UserError
 
 T = TypeVar("T")
 
@@ -96,12 +96,13 @@ class WorldCalls:
 
     Raises:
       UserError: the method raised something.
+      EpisodesLost: as the method.
     """
     self._began = began = time.monotonic()
     self._present = (call, began)
     try:
       return method(*arguments)
-    except UserError:
+    except (UserError, EpisodesLost):
       raise
     except FAILURES as error:
       raise UserError(self._failure(call, error), trace_of(error)) from error

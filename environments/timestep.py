@@ -1,5 +1,7 @@
 """`EventTimeStep`: dm_env's time step, with what the replay needs in addition."""
 
+import types
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import dm_env
@@ -19,6 +21,7 @@ class EventTimeStep(NamedTuple):
     truncated: the episode was cut off here, for example by a time limit.
     shaping: what potential-based shaping adds to `reward`, for the learner only: reported returns and event conditions use
       the reward without it. See `environments.shaping`.
+    measures: name -> value of what the environment measured in the episode; only at its last step, and empty without any.
   """
 
   step_type: dm_env.StepType
@@ -29,6 +32,7 @@ class EventTimeStep(NamedTuple):
   terminated: bool = False
   truncated: bool = False
   shaping: float = 0.0
+  measures: Mapping[str, float] = types.MappingProxyType({})
 
   def first(self) -> bool:
     """Whether an episode starts here."""

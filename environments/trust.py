@@ -6,7 +6,9 @@ potential. A role that joins a server therefore imports only what its own comman
 
 import dataclasses
 import importlib.machinery
+import importlib.util
 import inspect
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -29,22 +31,26 @@ _OWN = frozenset(
     "three_rooms",
     "two_rooms",
   )
-)
+) | {"consoles.client"}  # Which reaches a console over the network, and imports nothing that this says.
 # Environments of gymnasium that make one of the older package gym, by an id in their arguments.
 _COMPATIBILITY = ("GymV21Environment", "GymV26Environment")
+# A text that may name code: "module:function", or "module:Env-v1", of which gymnasium imports the module.
+_CODE = re.compile(r"([A-Za-z_][\w.]*):[A-Za-z_][\w./-]*")
 
 
 class _Named(NamedTuple):
   what: str  # Its role: "the environment".
   name: str  # As the config has it.
   module: str
+  is_argument: bool = False  # Of an environment: only that knows what it does with it.
 
 
 @dataclasses.dataclass(frozen=True)
 class Trust:
   """What a process may import because a config names it.
 
-  Always allowed are the built-in worlds, conditions and potentials, and environments that gymnasium knows by their id alone.
+  Always allowed are the built-in worlds, conditions and potentials, the consoles' client, and environments that gymnasium knows
+  by their id alone.
 
   Attributes:
     folders: whose modules may be imported; absolute paths.
@@ -70,7 +76,7 @@ class Trust:
       if not self._allows(one.module):
         raise _refusal(one, one.module)
     for one in named:
-      if is_reference(one.name):  # Not an id of gymnasium, whose module has no name to look at.
+      if is_reference(one.name) and not one.is_argument:  # Not an id of gymnasium, whose module has no name to look at.
         origin = _origin_of(_load(one), one)
         if not self._allows(origin):
           raise _refusal(one, origin)
@@ -89,7 +95,7 @@ def packages_of(config: RunConfig) -> list[str]:
   modules = set()
   for one in _named_by(config):
     modules.add(one.module)
-    if is_reference(one.name):
+    if is_reference(one.name) and not one.is_argument:
       modules.add(_origin_of(_load(one), one))
   return sorted({module.partition(".")[0] for module in modules - _OWN})
 
@@ -107,10 +113,27 @@ def _named_by(config: RunConfig) -> Iterator[_Named]:
       yield _Named("the environment", name, module)
     elif name.startswith(_COMPATIBILITY):
       yield _Named("the environment", name, "gym")
+  if not is_reference(name):  # What a function of the user's does with its arguments is its own business.
+    yield from _named_by_arguments(config)
   if environment.potential:
     yield from _with_parts("environment.potential", environment.potential, environment.potential_arguments)
   for event in config.events:
     yield from _with_parts(f"the condition of event {event.name!r}", event.condition, event.arguments)
+
+
+def _named_by_arguments(config: RunConfig) -> Iterator[_Named]:
+  """The code in the arguments of the environment, whichever role it is made for; a text that names no module is just a text."""
+  environments = (config.environment, config.of_workers.environment, config.of_evaluator.environment)
+  texts = {text for environment in environments for text in _texts(environment.arguments)}
+  for text in sorted(texts):
+    match = _CODE.fullmatch(text)
+    if match and _exists(match[1].partition(".")[0]):
+      yield _Named("an argument of the environment", text, match[1], is_argument=True)
+
+
+def _exists(top: str) -> bool:
+  """Whether there is a top-level module of this name; imports nothing."""
+  return top in sys.modules or importlib.util.find_spec(top) is not None
 
 
 def _with_parts(what: str, reference: str, arguments: Mapping[str, Any]) -> Iterator[_Named]:

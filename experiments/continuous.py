@@ -16,6 +16,7 @@ from experiments.definition import (
   evaluated_every,
   known_method,
   replaying_from_memory,
+  with_events_of,
 )
 
 # Section 6 compares several exponents and does not list them.
@@ -76,7 +77,7 @@ def get_half_cheetah() -> Experiment:
   """Experiment 10 on HalfCheetah: uniform replay, SSET, and SSET with events that this budget's policies reach."""
   # Table 2's rewards are for policies that earn more than 8 a step; this budget's policies earn about 5.
   rewards = {reward / 4: share for reward, share in mujoco.EVENTS["HalfCheetah"].items()}
-  quarter = Method("sset_quarter", "SSET, thresholds / 4", _with_events_of(mujoco.get_config("HalfCheetah", rewards)))
+  quarter = Method("sset_quarter", "SSET, thresholds / 4", with_events_of(mujoco.get_config("HalfCheetah", rewards)))
   return _mujoco("HalfCheetah", 3_000.0, quarter)
 
 
@@ -115,7 +116,7 @@ def _with_lower(world: str, history: int = 200) -> Change:
   """SSET with events of rewards that this budget's policies earn, with histories of so many steps."""
   changed = mujoco.get_config(world, LOWER_REWARDS[world])
   events = tuple(dataclasses.replace(event, history=history) for event in changed.events)
-  return _with_events_of(dataclasses.replace(changed, events=events))
+  return with_events_of(dataclasses.replace(changed, events=events))
 
 
 def _histories(experiment: Experiment, world: str) -> Experiment:
@@ -151,16 +152,6 @@ def _mujoco(world: str, threshold: float, *more: Method) -> Experiment:
 def _with_learner_of(other: RunConfig) -> Change:
   """Takes the learner, and so the algorithm, of another config."""
   return lambda config: dataclasses.replace(config, learner=other.learner)
-
-
-def _with_events_of(other: RunConfig) -> Change:
-  """Takes the events and the tables, with their shares, of another config."""
-
-  def change(config: RunConfig) -> RunConfig:
-    replay = dataclasses.replace(config.replay, default=other.replay.default, tables=other.replay.tables)
-    return dataclasses.replace(config, events=other.events, replay=replay)
-
-  return change
 
 
 def _prioritized(exponent: float) -> Change:

@@ -15,6 +15,11 @@ Band = Literal["interval", "std"]
 EVALUATION_COLUMNS = ("environment_steps", "gradient_steps", "eval_return", "eval_length", "eval_solved")
 
 
+def eval_measure(name: str) -> str:
+  """The column of the evaluations' means of a measure, such as "won"; for `Experiment.recorded`, panels and thresholds."""
+  return f"eval/measures/{name}"
+
+
 @dataclasses.dataclass(frozen=True)
 class Method:
   """What an experiment compares: a method of `configs.methods`, or any other change of the experiment's config.
@@ -68,11 +73,34 @@ class Panel:
     curve: a column, drawn over gradient steps.
     label: of the vertical axis.
     methods: names of the methods that it shows; empty for all.
+    cumulative: whether it shows the sum over the evaluations so far, which the table has too, with a thin line for each run.
   """
 
   curve: str
   label: str
   methods: tuple[str, ...] = ()
+  cumulative: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class LateMeasure:
+  """What runs come to in the end: a panel with a point for each run, after the others, and a column of a table.
+
+  Attributes:
+    curve: a column, whose mean over the last evaluations is taken.
+    label: of the vertical axis, with the unit.
+    text: in the table, such as "margin where it won, m".
+    part: the last evaluations are those in this part of a run's gradient steps, in (0, 1].
+    given: a column that must be 1, such as that of "won", which leaves out the margins of lost races; empty for none.
+    spread: whether the picture shows the standard deviation over a run's evaluations too; not for shares.
+  """
+
+  curve: str
+  label: str
+  text: str
+  part: float
+  given: str = ""
+  spread: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,10 +115,11 @@ class Experiment:
     budgets: by name.
     panels: of the picture, in order, two in a row.
     thresholds: for the table.
+    late: measures of the last evaluations, drawn after the panels.
     probes: column -> `module:function` of further curves. The function takes the run's config and returns a function from
       weights, float32 [P], to a number, which is called after every evaluation.
     recorded: columns of metrics.csv that become curves too, with their value at or after each evaluation; such as
-      "train_return", the mean over the training episodes that ended since the evaluation before.
+      "train_return", the mean over the training episodes that ended since the evaluation before, or `eval_measure("won")`.
     reference: the method that the others are compared with.
     band: around the means in the picture: the 95 % interval of the mean, or the standard deviation over seeds.
   """
@@ -102,6 +131,7 @@ class Experiment:
   budgets: Mapping[str, Budget]
   panels: tuple[Panel, ...]
   thresholds: tuple[Threshold, ...] = ()
+  late: tuple[LateMeasure, ...] = ()
   probes: Mapping[str, str] = dataclasses.field(default_factory=dict)
   recorded: tuple[str, ...] = ()
   reference: str = "uniform"
@@ -109,7 +139,8 @@ class Experiment:
 
   def __post_init__(self) -> None:
     known = self.columns
-    for curve in (*(panel.curve for panel in self.panels), *(threshold.curve for threshold in self.thresholds)):
+    used = [part.curve for parts in (self.panels, self.thresholds, self.late) for part in parts]
+    for curve in (*used, *(measure.given for measure in self.late if measure.given)):
       if curve not in known:
         raise ValueError(f"experiment {self.name!r} has no curve {curve!r}, only {', '.join(known)}")
     names = [method.name for method in self.methods]
@@ -163,6 +194,16 @@ def from_memory(method: Method) -> Method:
   return Method(
     f"{method.name}_memory", f"{method.label}, memory", lambda config: replaying_from_memory(method.change(config))
   )
+
+
+def with_events_of(other: RunConfig) -> Change:
+  """Takes the events and the tables, with their shares, of another config."""
+
+  def change(config: RunConfig) -> RunConfig:
+    replay = dataclasses.replace(config.replay, default=other.replay.default, tables=other.replay.tables)
+    return dataclasses.replace(config, events=other.events, replay=replay)
+
+  return change
 
 
 def replaying_from_memory(config: RunConfig) -> RunConfig:

@@ -18,7 +18,7 @@ from experiments.probes import Probe
 from launch.inline import run_inline
 from launch.process import RoleProcess, exit_process, stop_on_signals
 from launch.run_directory import RunDirectory
-from launch.view import RunView
+from launch.view.run_view import RunView
 from replay_server.process.recorder import METRICS_FILE, read_metrics
 
 

@@ -5,12 +5,13 @@ import math
 import pathlib
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 from experiments import statistics
-from experiments.definition import Experiment, Method, Panel
+from experiments.definition import Experiment, LateMeasure, Method, Panel
 from experiments.jobs import RunResult
 
 # Okabe and Ito's palette, which people with any kind of colour vision can tell apart; its yellow is too light for a line.
@@ -41,14 +42,17 @@ def draw(
   """
   shown = [method for method in methods if results.get(method.name)]
   panels = [(panel, drawn) for panel in experiment.panels if (drawn := _methods_of(panel, shown))]
-  columns = max(1, min(_COLUMNS, len(panels)))
-  rows = max(1, math.ceil(len(panels) / columns))
+  count = len(panels) + len(experiment.late)
+  columns = max(1, min(_COLUMNS, count))
+  rows = max(1, math.ceil(count / columns))
   figure = Figure(figsize=(_PANEL_INCHES * columns, 3.4 * rows + 0.9), dpi=150, layout="constrained")
   grid = figure.subplots(rows, columns, squeeze=False).ravel()
   styles = styles_of([method.name for method in shown])
   for axes, (panel, drawn) in zip(grid, panels, strict=False):
     _draw_panel(axes, experiment, panel, drawn, results, styles)
-  for axes in grid[len(panels) :]:
+  for axes, measure in zip(grid[len(panels) :], experiment.late, strict=False):
+    _draw_late(axes, measure, shown, results, styles)
+  for axes in grid[count:]:
     axes.set_visible(False)
   handles = {label: line for axes in grid for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
   beside = max(1, int(_PANEL_INCHES * columns / (_HANDLE_INCHES + _LETTER_INCHES * max(map(len, handles), default=0))))
@@ -90,15 +94,49 @@ def _draw_panel(
   styles: Mapping[str, tuple[str, str]],
 ) -> None:
   for method in methods:
-    drawn = statistics.curve(results[method.name], panel.curve, experiment.band)
+    drawn = statistics.curve(results[method.name], panel.curve, experiment.band, panel.cumulative)
     colour, dashes = styles[method.name]
     marker = "o" if len(drawn.mean) == 1 else ""
     axes.plot(drawn.gradient_steps, drawn.mean, dashes, color=colour, label=method.label, linewidth=1.6, marker=marker)
-    axes.fill_between(drawn.gradient_steps, drawn.low, drawn.high, color=colour, alpha=0.2, linewidth=0)
+    if panel.cumulative:
+      for run in results[method.name]:
+        sums = statistics.running_sum(run, panel.curve)
+        axes.plot(run.column("gradient_steps"), sums, dashes, color=colour, alpha=0.5, linewidth=0.7)
+    else:
+      axes.fill_between(drawn.gradient_steps, drawn.low, drawn.high, color=colour, alpha=0.2, linewidth=0)
   axes.set_xlabel("gradient steps")
   axes.set_ylabel(panel.label)
   axes.set_xlim(left=0)
   axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+  _tidy(axes)
+
+
+def _draw_late(
+  axes: Axes,
+  measure: LateMeasure,
+  methods: Sequence[Method],
+  results: Mapping[str, Sequence[RunResult]],
+  styles: Mapping[str, tuple[str, str]],
+) -> None:
+  """A point for each run, maybe with the standard deviation over its evaluations, and a dashed line for each method's mean."""
+  place = 0
+  for method in methods:
+    colour, _ = styles[method.name]
+    values = [statistics.late_values(run, measure) for run in results[method.name]]
+    places = [place + index for index, found in enumerate(values) if len(found)]
+    means = [found.mean() for found in values if len(found)]
+    spreads = [found.std() for found in values if len(found)] if measure.spread else None
+    axes.errorbar(places, means, spreads, fmt="o", color=colour, capsize=3)
+    if means:
+      axes.hlines(np.mean(means), place - 0.4, place + len(values) - 0.6, colors=colour, linestyles="--", linewidth=1)
+    place += len(values) + 1
+  axes.set_xticks([])
+  axes.set_xlabel("runs")
+  axes.set_ylabel(measure.label)
+  _tidy(axes)
+
+
+def _tidy(axes: Axes) -> None:
   axes.grid(color="0.9")
   axes.set_axisbelow(True)
   axes.spines[["top", "right"]].set_visible(False)

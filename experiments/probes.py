@@ -82,8 +82,7 @@ def _mean_return(config: RunConfig, **arguments: Any) -> Probe:
 
 def _played(config: RunConfig, **arguments: Any) -> Callable[[Weights], list[PlayedEpisode]]:
   """A function that plays as the evaluator does, in the run's world with some arguments changed."""
-  world = dataclasses.replace(config.environment, arguments={**config.environment.arguments, **arguments})
-  changed = dataclasses.replace(config, environment=world)
+  changed = config.with_arguments("evaluator", arguments).of_evaluator
 
   def play(weights: Weights) -> list[PlayedEpisode]:
     seed, rng = split_seed(derive_seed(config.seed, "probe"))

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from experiments import pool
 from experiments.jobs import Job
-from launch.view import format_duration
+from launch.view.formats import format_duration
 
 
 class ProgressView:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from configs import UserError
 from configs.errors import name_hint
-from experiments import bad_events, continuous, obstacle_course, randomised_skills, three_rooms, two_rooms
+from experiments import bad_events, continuous, obstacle_course, racing, randomised_skills, three_rooms, two_rooms
 from experiments.definition import Budget, Experiment
 
 EXPERIMENTS: Mapping[str, Callable[[], Experiment]] = {
@@ -29,6 +29,8 @@ EXPERIMENTS: Mapping[str, Callable[[], Experiment]] = {
   "humanoid": continuous.get_humanoid,
   "walker2d_histories": continuous.get_walker_histories,
   "humanoid_histories": continuous.get_humanoid_histories,
+  "slingshot": racing.get_slingshot,
+  "time_trial": racing.get_time_trial,
 }
 
 

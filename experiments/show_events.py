@@ -18,7 +18,7 @@ from configs.seeding import derive_seed
 from environments import EventEnvironment, make_environment_spec, make_event_environment
 from experiments.event_report import EpisodeTrace, EventsReport, EventUse, TableUse, make_report
 from launch.stored_policy import policy_path
-from launch.view import format_number
+from launch.view.formats import format_number
 from networks import make_acting_policy
 from replay_server.contract.policy import PolicySnapshot, load_snapshot
 
@@ -97,7 +97,7 @@ def collect(roll_out: RollOut) -> list[EpisodeTrace]:
   config = roll_out.config
   if not config.events:
     raise UserError(f"The config {config.name!r} has no events: add some, see docs/events.md.")
-  environment = make_event_environment(config, seed=derive_seed(roll_out.seed, "events"))
+  environment = make_event_environment(config.of_workers, seed=derive_seed(roll_out.seed, "events"))
   try:
     behaviour = _make_behaviour(roll_out, environment)
     traces: list[EpisodeTrace] = []

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from configs import UserError
 from experiments.theory import Guarantee, Setting, exponent, guarantee, monolithic_samples
-from launch.view import format_number
+from launch.view.formats import format_number
 
 # Of Okabe and Ito's palette, as in launch/report.py.
 _OVER_SAMPLING_COLOUR = "#0072B2"

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from rliable import metrics
 from scipy import optimize, stats
 
-from experiments.definition import Band, Threshold
+from experiments.definition import Band, LateMeasure, Threshold
 from experiments.jobs import RunResult
 
 CONFIDENCE = 0.95
@@ -50,7 +50,7 @@ class Curve:
   """One method's curve over all of its seeds.
 
   Attributes:
-    gradient_steps: [points], of the evaluations that every seed has.
+    gradient_steps: [points], of the evaluations of which every seed has a value.
     mean: [points], over seeds.
     low: [points], the lower edge of the band.
     high: [points], the upper edge.
@@ -100,9 +100,27 @@ def steps_to(result: RunResult, threshold: Threshold) -> float:
 
 
 def late_mean(result: RunResult, column: str) -> float:
-  """The mean of a curve over the evaluations in the last quarter of a run's gradient steps."""
+  """The mean of a curve over the evaluations in the last quarter of a run's gradient steps that have a value; NaN without any."""
   steps = result.column("gradient_steps")
-  return float(np.mean([v for s, v in zip(steps, result.column(column), strict=True) if s > 0.75 * steps[-1]]))
+  late = [value for step, value in zip(steps, result.column(column), strict=True) if step > 0.75 * steps[-1]]
+  measured = [value for value in late if math.isfinite(value)]
+  return float(np.mean(measured)) if measured else math.nan
+
+
+def running_sum(result: RunResult, column: str) -> Array:
+  """The sums of a curve over the evaluations so far, [evaluations]; one without a value adds nothing."""
+  sums: Array = np.nancumsum(result.column(column))
+  return sums
+
+
+def late_values(result: RunResult, measure: LateMeasure) -> Array:
+  """A measure's values in a run's last evaluations; those without a value, and those that it leaves out, are not there."""
+  steps, values = np.array(result.column("gradient_steps")), np.array(result.column(measure.curve))
+  # Steps are whole numbers: half of one keeps the rounding of a part such as .2 from taking in one more evaluation.
+  chosen = (steps > (1 - measure.part) * steps[-1] + 0.5) & np.isfinite(values)
+  if measure.given:
+    chosen &= np.array(result.column(measure.given)) == 1
+  return np.extract(chosen, values)
 
 
 def mean_of(values: Sequence[float] | Array) -> Estimate:
@@ -111,15 +129,18 @@ def mean_of(values: Sequence[float] | Array) -> Estimate:
   return Estimate(float(np.mean(values)), float(low), float(high))
 
 
-def curve(results: Sequence[RunResult], column: str, band: Band) -> Curve:
+def curve(results: Sequence[RunResult], column: str, band: Band, cumulative: bool = False) -> Curve:
   """One method's curve: the mean over its seeds, and a band around it.
 
   Args:
     results: one for each seed, at least one.
     column: name of the curve's column.
     band: "std", the standard deviation over seeds, or "interval", the 95 % interval of the mean at each point.
+    cumulative: whether the curve is that of the sums over the evaluations so far.
   """
-  runs = [dict(zip(result.column("gradient_steps"), result.column(column), strict=True)) for result in results]
+  values_of = running_sum if cumulative else RunResult.column
+  pairs = [zip(result.column("gradient_steps"), values_of(result, column), strict=True) for result in results]
+  runs = [{step: value for step, value in points if math.isfinite(value)} for points in pairs]
   steps = sorted(set.intersection(*(set(run) for run in runs)))
   values = np.array([[run[step] for step in steps] for run in runs])
   mean = values.mean(axis=0)

@@ -1,13 +1,14 @@
 """The tables of an experiment: gradient steps to its thresholds, and means over the last quarter of the budget."""
 
+import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from experiments import statistics
 from experiments.curves import Results
-from experiments.definition import Budget, Experiment, Method, Threshold
+from experiments.definition import Budget, Experiment, LateMeasure, Method, Threshold
 from experiments.jobs import RunResult
 from experiments.statistics import Array, Comparison, Estimate
 
@@ -55,6 +56,16 @@ def summary_markdown(
       "Differences of these means, with 95 % intervals by Welch's t; none where the runs of one method are all equal.",
       "",
     ]
+  if _run_columns(experiment):
+    lines += [
+      "## Run by run",
+      "",
+      *_run_table(experiment, results, labels),
+      "",
+      "Each cell has the mean over seeds with its 95 % interval by Student's t, and then every seed's own value: a sum over all "
+      "evaluations, or a mean over the last ones that count. A dash is a run where none counts.",
+      "",
+    ]
   return "\n".join(lines)
 
 
@@ -81,7 +92,8 @@ def _late_table(experiment: Experiment, results: Results, labels: Mapping[str, s
   lines = _late_head(experiment, "method")
   for method, runs in results.items():
     if runs:
-      means = [statistics.mean_of(_late_means(runs, curve)) for curve in _curves(experiment)]
+      values = [_late_means(runs, curve) for curve in _curves(experiment)]
+      means = [statistics.mean_of(late) if len(late) else None for late in values]
       lines.append(f"| {' | '.join((labels.get(method, method), *(_cell(mean, ',.2f') for mean in means)))} |")
   return lines
 
@@ -91,9 +103,9 @@ def _late_differences(experiment: Experiment, results: Results, labels: Mapping[
   reference = results[experiment.reference]
   for method, runs in results.items():
     if runs and method != experiment.reference:
+      pairs = [(_late_means(runs, curve), _late_means(reference, curve)) for curve in _curves(experiment)]
       differences = [
-        statistics.difference_of_means(_late_means(runs, curve), _late_means(reference, curve))
-        for curve in _curves(experiment)
+        statistics.difference_of_means(ours, theirs) if len(ours) and len(theirs) else None for ours, theirs in pairs
       ]
       lines.append(f"| {' | '.join((labels.get(method, method), *(_cell(mean, '+,.2f') for mean in differences)))} |")
   return lines
@@ -105,11 +117,49 @@ def _late_head(experiment: Experiment, first: str) -> list[str]:
 
 
 def _late_means(runs: Sequence[RunResult], curve: str) -> Array:
-  return np.array([statistics.late_mean(run, curve) for run in runs])
+  """Of those runs that have a value in the last quarter."""
+  means: Array = np.array([statistics.late_mean(run, curve) for run in runs])
+  return np.extract(np.isfinite(means), means)
 
 
 def _curves(experiment: Experiment) -> list[str]:
   return list(dict.fromkeys(panel.curve for panel in experiment.panels))
+
+
+def _run_columns(experiment: Experiment) -> dict[str, Callable[[RunResult], float]]:
+  """Head -> a run's value: the sums that panels show, and the late measures."""
+  columns: dict[str, Callable[[RunResult], float]] = {}
+  for panel in experiment.panels:
+    if panel.cumulative:
+      columns[f"sum of `{panel.curve}`"] = functools.partial(_total, column=panel.curve)
+  for measure in experiment.late:
+    columns[f"{measure.text}, last {measure.part:.0%}"] = functools.partial(_late_value, measure=measure)
+  return columns
+
+
+def _total(run: RunResult, column: str) -> float:
+  return float(statistics.running_sum(run, column)[-1])
+
+
+def _late_value(run: RunResult, measure: LateMeasure) -> float:
+  values = statistics.late_values(run, measure)
+  return float(values.mean()) if len(values) else math.nan
+
+
+def _run_table(experiment: Experiment, results: Results, labels: Mapping[str, str]) -> list[str]:
+  columns = _run_columns(experiment)
+  lines = [f"| {' | '.join(('method', *columns))} |", f"|{' --- |' * (1 + len(columns))}"]
+  for method, runs in results.items():
+    if runs:
+      cells = [_run_cell([value_of(run) for run in runs]) for value_of in columns.values()]
+      lines.append(f"| {' | '.join((labels.get(method, method), *cells))} |")
+  return lines
+
+
+def _run_cell(values: Sequence[float]) -> str:
+  measured = [value for value in values if math.isfinite(value)]
+  own = ", ".join(f"{value:,.2f}" if math.isfinite(value) else "-" for value in values)
+  return f"{_cell(statistics.mean_of(measured) if measured else None, ',.2f')}: {own}"
 
 
 def _cell(estimate: Estimate | None, form: str) -> str:

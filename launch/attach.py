@@ -7,12 +7,18 @@ import socket
 import subprocess
 import threading
 import time
+import types
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from configs import UserError
+from configs.consoles import check_addresses
 from configs.exit_codes import ExitCode
 from environments.trust import Trust
 from launch.endpoint import Endpoint
+from launch.forks import ForkServer
 from launch.process import stop_on_signals
-from launch.roles import join
+from launch.roles import join, with_own_arguments
 from launch.supervision import RESTARTED_CODES, role_environment, supervisor_command
 
 _POLL_SECONDS = 0.5
@@ -27,6 +33,8 @@ def attach(
   actors: int,
   trust: Trust,
   verbose: bool = False,
+  arguments: Mapping[str, Any] = types.MappingProxyType({}),
+  consoles: Sequence[str] = (),
 ) -> int:
   """Runs workers against a server until its run ends or this process is told to stop.
 
@@ -37,48 +45,73 @@ def attach(
     actors: number of worker processes.
     trust: what of the run's environment and events may be imported.
     verbose: whether workers show the traceback of the user's own code, if that fails.
+    arguments: of these workers' environments, as JSON values, in place of the config's.
+    consoles: address of the console of each worker; empty if they make their environments themselves.
 
   Returns:
     0 if the run has ended; 2 if a mistake ended every worker; otherwise 4 if the server was lost, or the exit code of a worker
     that was started again too often; 130 or 143 if a signal ended this process.
 
   Raises:
-    UserError: no server answers, its run cannot be joined, or its config names code that may not be imported.
+    UserError: no server answers, its run cannot be joined, or its config names code that may not be imported; there are more or
+      fewer consoles than workers, or an address is none.
   """
+  _check_consoles(consoles, actors)
   with stop_on_signals() as stop:
-    with join(endpoint, stop, trust) as (_, manifest):
-      pass  # The workers have connections of their own.
+    with join(endpoint, stop, trust) as (_, manifest):  # The workers have connections of their own.
+      for console in consoles or [""]:
+        with_own_arguments(manifest, "actor", arguments, trust, console)
     print(f"Adding {actors} worker(s); Ctrl-C removes them again.", flush=True)
     # The index determines a worker's seed and exploration. Nobody counts attached workers, so a random offset keeps the
     # indices of several `attach` commands apart.
-    first = manifest.config.actor.workers + secrets.randbelow(2**20)
+    first = manifest.config.worker_count + secrets.randbelow(2**20)
     flags = endpoint.words
     flags += [f"--pythonpath={os.pathsep.join(trust.folders)}"] if trust.folders else []
     flags += [f"--allow_module={','.join(trust.packages)}"] if trust.packages else []
     flags += ["--verbose"] if verbose else []
-    supervisors = [_start(first + number, flags) for number in range(actors)]
-    try:
-      codes = _wait(supervisors, stop)
-    finally:
-      _end(supervisors)
+    flags += argument_words(arguments)
+    with ForkServer(sees_gpu=True) as fork_server:
+      supervisors = [
+        _start(first + number, [*flags, *words], fork_server.path)
+        for number, words in enumerate([[f"--console={console}"] for console in consoles] or [[]] * actors)
+      ]
+      try:
+        codes = _wait(supervisors, stop, fork_server)
+      finally:
+        _end(supervisors)
     return stop.exit_code if stop.is_set() else overall_exit_code(codes)
 
 
-def _start(index: int, flags: list[str]) -> "subprocess.Popen[bytes]":
+def _check_consoles(consoles: Sequence[str], actors: int) -> None:
+  check_addresses("--consoles", consoles)
+  if consoles and len(consoles) != actors:
+    raise UserError(
+      f"--actors is {actors}, and --consoles names {len(consoles)}: name one console for each worker, separated by commas."
+    )
+
+
+def argument_words(arguments: Mapping[str, Any]) -> list[str]:
+  """The words that give a worker's command arguments of its environments, which are JSON values."""
+  return [f"--environment.{name}={value!r}" for name, value in arguments.items()]  # It reads Python's literals.
+
+
+def _start(index: int, flags: list[str], fork_server: str) -> "subprocess.Popen[bytes]":
   name = f"actor_{socket.gethostname()}_{index}"
   command = supervisor_command(
     name,
     ["act", f"--name={name}", f"--index={index}", *flags],
     grace_seconds=_GRACE_SECONDS,
     restarted_codes=_RESTARTED_CODES,
+    fork_server=fork_server,
   )
   # In a session of its own: Ctrl-C reaches this process alone, which then asks each supervisor to stop.
   return subprocess.Popen(command, env={**os.environ, **role_environment(sees_gpu=True)}, start_new_session=True)
 
 
-def _wait(supervisors: "list[subprocess.Popen[bytes]]", stop: threading.Event) -> list[int]:
+def _wait(supervisors: "list[subprocess.Popen[bytes]]", stop: threading.Event, fork_server: ForkServer) -> list[int]:
   """Waits until all have ended, or until `stop` is set; the exit codes of those that have ended."""
   while True:
+    fork_server.keep()
     codes = [supervisor.poll() for supervisor in supervisors]
     ended = [code for code in codes if code is not None]
     if len(ended) == len(codes) or stop.wait(_POLL_SECONDS):

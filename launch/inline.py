@@ -17,7 +17,7 @@ from configs.seeding import derive_seed
 from launch.roles import environment_spec, prepare_learner
 from launch.run_directory import RunDirectory
 from launch.videos import camera_of
-from launch.view import RunView
+from launch.view.run_view import RunView
 from learner.learner import Learner, make_learner
 from replay_server.contract.messages import Heartbeat
 from replay_server.contract.role import heartbeat_of, new_instance

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 # How long a role waits for its server, if `--server_timeout` says nothing else.
 SERVER_TIMEOUT_SECONDS = 60.0
-# The environment variable with the process id of the supervisor of a role; the role ends with it.
+# The environment variable with the process id of a supervised role's parent, with which the role ends: its supervisor, or the
+# fork server that has forked it.
 SUPERVISOR = "SLIPSTREAM_SUPERVISOR"
 # The environment variable with the file for the reason why a role failed, if a launcher reads it.
 FAILURE_FILE = "SLIPSTREAM_FAILURE_FILE"

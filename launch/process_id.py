@@ -39,7 +39,7 @@ def take_process_id(parity: int) -> None:
   for _ in range(_MOST_FORKS):
     child = os.fork()
     if child == 0 and os.getpid() % 2 == parity:
-      _die_with(parent)
+      die_with(parent)
       signal.pthread_sigmask(signal.SIG_SETMASK, before)
       return
     if child == 0:
@@ -50,7 +50,8 @@ def take_process_id(parity: int) -> None:
   raise RuntimeError(f"None of {_MOST_FORKS:,} processes has got an id of the kind that Slipstream needs.")
 
 
-def _die_with(parent: int) -> None:
+def die_with(parent: int) -> None:
+  """Lets the kernel kill this process, a child of `parent`, when `parent` ends."""
   ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
   if os.getppid() != parent:  # It died before.
     os._exit(_SIGNALLED + signal.SIGKILL)

@@ -1,7 +1,9 @@
 """The Launchpad program of a local run. Launchpad appears in this file alone."""
 
 import contextlib
+import functools
 import io
+import itertools
 import json
 import os
 import pathlib
@@ -12,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
+import portpicker
 import psutil
 
 from configs import RunConfig
@@ -22,6 +25,7 @@ from launch.supervision import GRACE_SECONDS, RESTARTED_CODES, SUPERVISOR_FILE, 
 from launch.supervisor import Restarts
 
 SERVER = "server"
+CONSOLE = "console"
 # A server that is asked to leave writes a snapshot first.
 _SERVER_GRACE_SECONDS = 660.0
 # Launchpad kills what is left this long after it has asked all supervisors to stop, which kill their roles before.
@@ -43,6 +47,9 @@ def role_commands(
     address: of the server.
     sinks: other services that get the run's numbers.
     new_config: a file with the config; None if the run directory has the right one.
+
+  Returns:
+    The server's first; then the learner's, those of consoles that the run starts, of workers, and of the evaluator.
   """
   at, run_dir = f"--server={address}", f"--run_dir={run.path}"
   serve = ["serve", run_dir, f"--port={address.rpartition(':')[2]}", *(f"--{sink}" for sink in sinks)]
@@ -50,55 +57,85 @@ def role_commands(
   packages = packages_of(config)
   allow = [f"--allow_module={','.join(packages)}"] if packages else []
   commands["learner"] = ["learn", at, run_dir]
-  for index in range(config.actor.workers):
-    commands[f"actor_{index}"] = ["act", at, f"--index={index}", *allow]
+  addresses = config.consoles.addresses
+  if config.consoles.count:
+    addresses = tuple(f"localhost:{portpicker.pick_unused_port()}" for _ in range(config.consoles.count))
+  for index, address in enumerate(addresses if config.consoles.count else ()):
+    commands[f"console_{index}"] = _console_words(config, address)
+  workers = config.worker_count
+  plays_on = [[f"--console={address}"] for address in addresses] or [[]] * (workers + 1)
+  for index in range(workers):
+    commands[f"actor_{index}"] = ["act", at, f"--index={index}", *plays_on[index], *allow]
   if config.evaluator.enabled:
-    commands["evaluator"] = ["evaluate", at, run_dir, *allow]
+    commands["evaluator"] = ["evaluate", at, run_dir, *plays_on[workers], *allow]
   return commands
 
 
-def build_program(commands: Mapping[str, Sequence[str]], run: RunDirectory) -> Any:
+def _console_words(config: RunConfig, address: str) -> list[str]:
+  """The command of a console of the run's environment; its player gives it the environment's arguments."""
+  port = address.rpartition(":")[2]
+  return [CONSOLE, f"--world={config.environment.name}", f"--port={port}", f"--pace={config.consoles.pace}"]
+
+
+def title_of(role: str) -> str:
+  """Launchpad's label of a role's process, and the place of its output in the logs: "actors/3" for "actor_3", or "server/0"."""
+  kind, _, number = role.rpartition("_")
+  return f"{kind}s/{number}" if number.isdigit() else f"{role}/0"
+
+
+def _group_of(role: str) -> str:
+  return title_of(role).partition("/")[0]
+
+
+def build_program(commands: Mapping[str, Sequence[str]], run: RunDirectory, fork_server: str = "") -> Any:
   """Builds a program of roles that share nothing but the server's address; each is run by a supervisor.
 
   Args:
     commands: from `role_commands`.
     run: holds the reasons of failures.
+    fork_server: path of its socket; empty for none.
   """
   import launchpad as lp
+  from launchpad.launch.local_multi_processing.commands import Command
 
   program = lp.Program("slipstream")
-  for role, words in commands.items():
-    grace = _SERVER_GRACE_SECONDS if role == SERVER else GRACE_SECONDS
-    command = supervisor_command(role, words, failure_file(run.logs, role), grace)
-    with program.group(role):
-      program.add_node(_make_node(command, role_environment(sees_gpu=role == "learner")))
+  for group, roles in itertools.groupby(commands, key=_group_of):
+    with program.group(group):
+      for role in roles:
+        words = commands[role]
+        grace = _SERVER_GRACE_SECONDS if role == SERVER else GRACE_SECONDS
+        command = supervisor_command(
+          role, words, failure_file(run.logs, role), grace_seconds=grace, fork_server=fork_server
+        )
+        program.add_node(_node_type()(Command(command, role_environment(sees_gpu=role == "learner"), title_of(role))))
   return program
 
 
-def _make_node(command: list[str], environment: Mapping[str, str]) -> Any:
-  """A Launchpad node that is a command."""
-  from launchpad.launch.local_multi_processing.commands import Command
+@functools.cache
+def _node_type() -> Any:
+  """The class of a Launchpad node that is a command: one class, as Launchpad wants it in a group."""
   from launchpad.nodes.base import Node
 
   class CommandNode(Node):
+    def __init__(self, command: Any):
+      super().__init__()
+      self.command = command
+
     def create_handle(self) -> None:
       """Nothing is called through Launchpad."""
 
     @staticmethod
     def to_executables(nodes: Sequence[Any], label: str, context: Any) -> list[Any]:
-      del nodes, context  # The only one of its group.
-      return [Command(command, environment, _title(label))]
+      del label, context
+      return [node.command for node in nodes]
 
-  return CommandNode()
-
-
-def _title(role: str) -> str:
-  """Launchpad's label of a role's process, and the place of its output in the logs."""
-  return f"{role}/0"
+  return CommandNode
 
 
 @contextmanager
-def launched(program: Any, run: RunDirectory, on_stop: Callable[[int], None]) -> Iterator["Supervisors"]:
+def launched(
+  program: Any, run: RunDirectory, on_stop: Callable[[int], None], keep: Callable[[], None] = lambda: None
+) -> Iterator["Supervisors"]:
   """Starts a program's processes; their output goes to the run's logs.
 
   Args:
@@ -106,6 +143,7 @@ def launched(program: Any, run: RunDirectory, on_stop: Callable[[int], None]) ->
     run: holds the logs.
     on_stop: called in the main thread with the first SIGINT, SIGTERM or SIGHUP, to ask the run to stop. A second SIGINT kills all
       processes, a second SIGTERM asks each of them to leave.
+    keep: called again and again while the program runs.
 
   Yields:
     The processes.
@@ -134,7 +172,7 @@ def launched(program: Any, run: RunDirectory, on_stop: Callable[[int], None]) ->
     finally:
       signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
     try:
-      yield Supervisors(manager, run.logs)
+      yield Supervisors(manager, run.logs, keep)
     finally:
       for number, handler in before.items():
         signal.signal(number, handler)
@@ -163,15 +201,17 @@ class Supervisors:
   Launchpad would end the program with the first of them. So its manager starts and stops processes, and this class watches them.
   """
 
-  def __init__(self, manager: Any, logs: pathlib.Path):
+  def __init__(self, manager: Any, logs: pathlib.Path, keep: Callable[[], None]):
     """Takes in all supervisors that are children of this process.
 
     Args:
       manager: Launchpad's, which has started them.
       logs: folder for their output.
+      keep: called again and again while they run.
     """
     self._manager = manager
     self._logs = logs
+    self._keep = keep
     self._began = time.monotonic()
     self._processes = dict(_supervisors())
     self._commands = {role: process.cmdline() for role, process in self._processes.items()}
@@ -187,6 +227,7 @@ class Supervisors:
     if SERVER not in self._processes:
       return self._stop("the server's supervisor could not begin")
     while not self._manager.wait_for_stop(_POLL_SECONDS):
+      self._keep()
       for role, process in list(self._processes.items()):
         end = _end_of(process.pid)
         if end is None:
@@ -208,7 +249,8 @@ class Supervisors:
   def _end_others(self) -> str:
     """Waits for the roles of a run that has ended; one that is just being started again would look for the server in vain."""
     deadline = time.monotonic() + _GOODBYE_SECONDS
-    while list(_supervisors()) and time.monotonic() < deadline:
+    # Consoles wait for their next player.
+    while any(not role.startswith(CONSOLE) for role, _ in _supervisors()) and time.monotonic() < deadline:
       time.sleep(_POLL_SECONDS)
     return self._stop("")
 
@@ -227,9 +269,9 @@ class Supervisors:
     for orphan in left:
       with contextlib.suppress(psutil.Error):
         orphan.kill()
-    with (self._logs / _title(role)).open("a") as log:
+    with (self._logs / title_of(role)).open("a") as log:
       self._manager.process_worker(
-        _title(role), self._commands[role], env=self._environments[role], stdout=log, stderr=log
+        title_of(role), self._commands[role], env=self._environments[role], stdout=log, stderr=log
       )
     self._processes = {**self._processes, **dict(_supervisors())}
     return True
@@ -260,7 +302,7 @@ def _supervisors() -> Iterator[tuple[str, psutil.Process]]:
 
 
 def _roles_of(supervisor: int) -> list[psutil.Process]:
-  """The processes that a supervisor has started, even if it is gone."""
+  """The processes that a supervisor has started itself, even if it is gone; the fork server ends those that it has forked."""
   found = []
   for process in psutil.process_iter():
     with contextlib.suppress(psutil.Error):

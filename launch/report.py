@@ -14,7 +14,7 @@ from matplotlib.ticker import EngFormatter
 from PIL import Image
 
 from launch.stored_run import current_rows, solved_at
-from launch.view import format_duration, format_number, format_restarts
+from launch.view.formats import format_duration, format_number, format_restarts
 from replay_server.contract.status import RunStatus
 from replay_server.process.recorder import METRICS_FILE, TENSORBOARD_FOLDER, Row, read_metrics
 
@@ -129,6 +129,9 @@ def summarise(status: RunStatus, run_dir: pathlib.Path, inline: bool = False) ->
     f"  last evaluation: {f'return {format_number(last.mean_return)}' if last else 'none'}, "
     f"training: {'no episode' if status.recent_return is None else f'return {format_number(status.recent_return)}'}",
   ]
+  if last is not None and last.measures:
+    means = (f"{name} {format_number(mean)}" for name, mean in last.measures.items())
+    lines.append(f"  its measures: {', '.join(means)}")
   lines += [f"  {label}: {run_dir / name}" for label, name in _FILES if (run_dir / name).exists()]
   advice = _advice(status, run_dir, inline)
   if advice:

@@ -1,12 +1,15 @@
 """The roles as functions, the same for every way to run."""
 
 import contextlib
+import dataclasses
 import math
 import os
 import pathlib
 import threading
 import time
+import types
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import portpicker
 import tensorflow as tf
@@ -16,6 +19,7 @@ from actors.evaluator import Evaluator
 from actors.worker import RolloutWorker
 from configs import LearnerConfig, RunConfig, ServerLost, Stopped, UserError
 from configs.processors import half_of_the_cores, usable_cores
+from configs.run import Part
 from configs.seeding import derive_seed
 from environments import make_environment_spec, make_event_environment
 from environments.trust import Trust
@@ -57,8 +61,20 @@ def environment_spec(config: RunConfig) -> specs.EnvironmentSpec:
   """Makes a run's environment to read its spec.
 
   Raises:
-    UserError: the environment, an event or the potential cannot be made.
+    UserError: the environment, an event or the potential cannot be made, or the arguments of the workers' or the evaluator's
+      environments change its spaces.
   """
+  spec = _spec_of(config)
+  for own, arguments in (
+    (config.of_workers, config.actor.environment_arguments),
+    (config.of_evaluator, config.evaluator.environment_arguments),
+  ):
+    if arguments:
+      Manifest.of("", config, spec).check_spec(_spec_of(own), arguments)
+  return spec
+
+
+def _spec_of(config: RunConfig) -> specs.EnvironmentSpec:
   environment = make_event_environment(config, shaped=True)
   try:
     return make_environment_spec(environment)
@@ -180,6 +196,23 @@ def join(
     print(f"Joined run {manifest.run_id} ({manifest.config.name}) at {endpoint.address}.", flush=True)
     connection.progress.note(START_SECONDS)
     yield connection, manifest
+
+
+def with_own_arguments(
+  manifest: Manifest, part: Part, arguments: Mapping[str, Any], trust: Trust, console: str = ""
+) -> Manifest:
+  """The manifest for a process that was given arguments of its own for its environments, or the address of a console.
+
+  Raises:
+    UserError: the arguments name code that may not be imported.
+  """
+  if not (arguments or console):
+    return manifest
+  config = manifest.config.with_arguments(part, arguments)
+  if console:
+    config = config.on_console(part, console)
+  trust.check(config)
+  return dataclasses.replace(manifest, config=config)
 
 
 def _wait_for_manifest(connection: Connection, patience: float, stop: threading.Event) -> Manifest:
@@ -315,7 +348,14 @@ def learn(
       learner.run()
 
 
-def act(process: RoleProcess, endpoint: Endpoint, index: int, trust: Trust) -> None:
+def act(
+  process: RoleProcess,
+  endpoint: Endpoint,
+  index: int,
+  trust: Trust,
+  arguments: Mapping[str, Any] = types.MappingProxyType({}),
+  console: str = "",
+) -> None:
   """Runs a rollout worker.
 
   Args:
@@ -323,6 +363,8 @@ def act(process: RoleProcess, endpoint: Endpoint, index: int, trust: Trust) -> N
     endpoint: of the server.
     index: determines the worker's seed and its exploration.
     trust: what of the run's environment and events may be imported.
+    arguments: of this worker's environments, in place of the config's.
+    console: address of the console that it plays on; empty if it makes its environments itself.
 
   Raises:
     UserError: no server answers, the environment cannot be made here, or it produces what cannot be stored.
@@ -330,6 +372,7 @@ def act(process: RoleProcess, endpoint: Endpoint, index: int, trust: Trust) -> N
   """
   prepare_tensorflow(1, sees_gpu=False)
   with join(endpoint, process.stop, trust, process) as (connection, manifest):
+    manifest = with_own_arguments(manifest, "actor", arguments, trust, console)
     life = claim_name(connection, manifest, process.name, process.stop)
     process.progress.note(START_SECONDS)
     seed = derive_seed(manifest.config.seed, "actor", index, life)
@@ -340,7 +383,14 @@ def act(process: RoleProcess, endpoint: Endpoint, index: int, trust: Trust) -> N
       worker.run()
 
 
-def evaluate(process: RoleProcess, endpoint: Endpoint, trust: Trust, run: RunDirectory | None = None) -> None:
+def evaluate(
+  process: RoleProcess,
+  endpoint: Endpoint,
+  trust: Trust,
+  run: RunDirectory | None = None,
+  arguments: Mapping[str, Any] = types.MappingProxyType({}),
+  console: str = "",
+) -> None:
   """Runs the evaluator, which keeps the best policy and the videos in `run` if that is given.
 
   Args:
@@ -348,6 +398,8 @@ def evaluate(process: RoleProcess, endpoint: Endpoint, trust: Trust, run: RunDir
     endpoint: of the server.
     trust: what of the run's environment and events may be imported.
     run: the run directory; None keeps nothing.
+    arguments: of its environment, in place of the config's.
+    console: address of the console that it plays on; empty if it makes its environment itself.
 
   Raises:
     UserError: no server answers, the run directory cannot be written, or the environment cannot be made here.
@@ -355,13 +407,14 @@ def evaluate(process: RoleProcess, endpoint: Endpoint, trust: Trust, run: RunDir
   """
   prepare_tensorflow(1, sees_gpu=False)
   with join(endpoint, process.stop, trust, process) as (connection, manifest):
+    manifest = with_own_arguments(manifest, "evaluator", arguments, trust)
     seed = derive_seed(manifest.config.seed, "evaluator")
     if run is not None:
       run.check_writable("choose another place with --run_dir.")
     policies = run.checkpoints / "policy" if run is not None else None
     with camera_of(manifest.config, run, process.stop) as camera:
       film = None if camera is None else camera.film
-      evaluator = Evaluator(connection, manifest, seed, process.stop, policies, film)
+      evaluator = Evaluator(connection, manifest, seed, process.stop, policies, film, console)
       _allow_for_worlds(process.progress, manifest)
       process.note_begin(EvaluatorProbe(connection, manifest, evaluator))
       with _living(process, connection, evaluator, endpoint):

@@ -220,4 +220,4 @@ def _read_failure(path: pathlib.Path) -> Failure:
     return Failure(**json.loads(path.read_text()))
   except (ValueError, TypeError):
     role = role_of(path)
-    return Failure(role, f"It failed and left no reason: see {path.with_name(role)}.", 1)
+    return Failure(role, f"It failed and left no reason: see the logs in {path.parent}.", 1)

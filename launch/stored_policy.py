@@ -47,7 +47,7 @@ def play_policy(config: RunConfig, snapshot: PolicySnapshot, episodes: int) -> l
     UserError: the environment cannot be made.
   """
   seed, rng = split_seed(derive_seed(config.seed, "evaluator"))
-  environment = make_event_environment(config, seed=seed)
+  environment = make_event_environment(config.of_evaluator, seed=seed)
   try:
     behaviour = make_evaluated_behaviour(config, environment, snapshot, rng)
     return [play_episode(environment, behaviour) for _ in range(episodes)]
@@ -62,7 +62,7 @@ def record_episode(config: RunConfig, snapshot: PolicySnapshot) -> PlayedEpisode
     UserError: the environment cannot be rendered.
   """
   seed, _ = split_seed(derive_seed(config.seed, "evaluator"))
-  environment = make_event_environment(config, seed=seed, render=True)
+  environment = make_event_environment(config.of_evaluator, seed=seed, render=True)
   try:
     behaviour = make_greedy_behaviour(config, environment, snapshot)
     return play_episode(environment, behaviour, record=lambda frame: require_picture(config, frame))

@@ -15,6 +15,9 @@ SUPERVISOR_FILE = pathlib.Path(__file__).with_name("supervisor.py")
 GRACE_SECONDS = 60.0
 # The environment variable with changes of the arguments of `launch.supervisor.Restarts`, as JSON.
 RESTARTS = "SLIPSTREAM_RESTARTS"
+# Commands whose processes a fork server forks. The server and the learner would lose more than others if that died, and the
+# learner has a GPU.
+FORKED = ("act", "console", "evaluate")
 RESTARTED_CODES = tuple(code for code in range(256) if is_restarted(code))
 
 
@@ -24,6 +27,7 @@ def supervisor_command(
   failure_file: pathlib.Path | None = None,
   grace_seconds: float = GRACE_SECONDS,
   restarted_codes: Collection[int] = RESTARTED_CODES,
+  fork_server: str = "",
 ) -> list[str]:
   """The command line of a role's supervisor, which this process must start itself.
 
@@ -33,12 +37,15 @@ def supervisor_command(
     failure_file: in which the role leaves the reason of a failure; None if it prints it.
     grace_seconds: after which a role that was asked to leave is killed.
     restarted_codes: exit codes after which the role is started again.
+    fork_server: path of the socket of the `launch.forks.ForkServer` that forks the role, if that is one of `FORKED`; empty for
+      none.
   """
   order = {
     "role": role,
     "command": [sys.executable, "-m", "slipstream", *words],
     "parent": os.getpid(),
     "parity": SERVER if "serve" in words[:1] else CLIENT,
+    "fork_server": fork_server if words[:1] and words[0] in FORKED else "",
     "failure_file": "" if failure_file is None else str(failure_file),
     "grace_seconds": grace_seconds,
     "restarted_codes": list(restarted_codes),

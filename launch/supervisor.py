@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Collection, Mapping
@@ -18,6 +19,10 @@ from typing import Any, NoReturn
 _POLL_SECONDS = 1.0
 _FAILED = 1
 _SIGNALLED = 128
+# To wait for the fork server, which may still import what it needs on a busy machine, or be just started again.
+_FORK_SECONDS = 120.0
+_CONNECT_SECONDS = 5.0
+_NUMBER_BYTES = 8
 
 
 class Restarts:
@@ -73,6 +78,42 @@ class Restarts:
     return code in self._codes
 
 
+class Child:
+  """A role's process that this one has started itself."""
+
+  def __init__(self, pid: int):
+    self.pid = pid
+
+  def poll(self) -> int | None:
+    """Its exit code, in a shell's notation; None while it runs."""
+    ended, status = os.waitpid(self.pid, os.WNOHANG)
+    return _exit_code(status) if ended else None
+
+  def close(self) -> None:
+    """Does nothing: it is reaped."""
+
+
+class Forked:
+  """A role's process that the fork server has forked (`launch.fork_server`); it ends if that ends."""
+
+  def __init__(self, pid: int, connection: socket.socket):
+    self.pid = pid
+    self._connection = connection
+
+  def poll(self) -> int | None:
+    """Its exit code, in a shell's notation; None while it runs. Until `close`, nothing else has its process id."""
+    try:
+      status = _receive(self._connection)
+    except EOFError:
+      _say("The fork server is gone, and this role with it.")
+      return _SIGNALLED + signal.SIGKILL
+    return None if status is None else _exit_code(status)
+
+  def close(self) -> None:
+    """Lets the fork server reap it."""
+    self._connection.close()
+
+
 class Supervisor:
   """Runs one role until it ends for good, or until this process is told to stop or loses its parent."""
 
@@ -84,6 +125,7 @@ class Supervisor:
     self._parity = int(order["parity"])
     self._grace_seconds = float(order["grace_seconds"])
     self._failure_file = str(order["failure_file"])
+    self._fork_server = str(order["fork_server"])
     self._restarts = Restarts(order["restarted_codes"], **order["restarts"])
     self._signals = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT}
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # Under nohup the role outlives its terminal.
@@ -115,21 +157,57 @@ class Supervisor:
     environment = {**os.environ, "SLIPSTREAM_SUPERVISOR": str(os.getpid())}
     if self._failure_file:
       environment["SLIPSTREAM_FAILURE_FILE"] = self._failure_file
-    child = self._start(environment)
-    code = self._wait_for(child)
+    forked = self._fork(environment)
+    if forked is None and self._stop:
+      return _SIGNALLED + self._stop
+    role = forked or self._start(environment)
+    code = self._wait_for(role)
     if code:
       with contextlib.suppress(OSError):
-        os.killpg(child, signal.SIGKILL)  # What it has started, such as a simulator, and could not end.
+        os.killpg(role.pid, signal.SIGKILL)  # What it has started, such as a simulator, and could not end.
+    role.close()
     return code
 
-  def _start(self, environment: Mapping[str, str]) -> int:
-    """Starts the role in a process with an id of the right parity (`launch.process_id`); returns the id."""
+  def _fork(self, environment: Mapping[str, str]) -> Forked | None:
+    """Asks the fork server for the role; None if there is none, if it does not do so, or if this process was told to stop."""
+    if not self._fork_server:
+      return None
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(_CONNECT_SECONDS)
+    order = {
+      "role": self._role,
+      "words": self._command[3:],  # After `python -m slipstream`.
+      "environment": dict(environment),
+      "parity": self._parity,
+      "grace_seconds": self._grace_seconds,
+      "supervisor": os.getpid(),
+    }
+    try:
+      connection.connect(self._fork_server)
+      socket.send_fds(connection, [b" "], [1, 2])
+      connection.sendall(json.dumps(order).encode() + b"\n")
+      connection.setblocking(False)
+      give_up_at = time.monotonic() + _FORK_SECONDS
+      while not self._stop and time.monotonic() < give_up_at:
+        pid = _receive(connection)
+        if pid is not None:
+          return Forked(pid, connection)
+        self._note_signal(_POLL_SECONDS)
+    except (OSError, EOFError):
+      pass
+    connection.close()
+    if not self._stop:
+      _say(f"The fork server does not fork {self._role}, which starts by itself.")
+    return None
+
+  def _start(self, environment: Mapping[str, str]) -> Child:
+    """Starts the role in a process with an id of the right parity (`launch.process_id`)."""
     while True:
       child = os.fork()
       if child == 0:
         self._become_role(environment)
       if child % 2 == self._parity:
-        return child
+        return Child(child)
       os.waitpid(child, 0)
 
   def _become_role(self, environment: Mapping[str, str]) -> NoReturn:
@@ -144,19 +222,19 @@ class Supervisor:
       _say(f"{self._role} cannot be started ({error.strerror}).")
     os._exit(_FAILED)
 
-  def _wait_for(self, child: int) -> int:
+  def _wait_for(self, role: Child | Forked) -> int:
     told, kill_at = 0, float("inf")
     while True:
-      ended, status = os.waitpid(child, os.WNOHANG)
-      if ended:
-        return _exit_code(status)
+      code = role.poll()
+      if code is not None:
+        return code
       if self._stop and not told:
         # A terminal that closes is a reason to leave like any other.
         told = signal.SIGTERM if self._stop == signal.SIGHUP else self._stop
-        os.kill(child, told)
+        os.kill(role.pid, told)
         kill_at = time.monotonic() + self._grace_seconds
       if time.monotonic() > kill_at:
-        os.kill(child, signal.SIGKILL)
+        os.kill(role.pid, signal.SIGKILL)
         kill_at = float("inf")
       self._note_signal(_POLL_SECONDS)
 
@@ -195,6 +273,23 @@ class Supervisor:
       os.replace(f"{self._failure_file}.partial", self._failure_file)  # noqa: PTH105
     except OSError as error:
       _say(f"{self._failure_file} cannot be written ({error.strerror}).")
+
+
+def _receive(connection: socket.socket) -> int | None:
+  """The next number from the fork server; None if it has not come yet.
+
+  Raises:
+    EOFError: there will be none.
+  """
+  try:
+    number = connection.recv(_NUMBER_BYTES)
+  except BlockingIOError:
+    return None
+  except ConnectionError:
+    number = b""
+  if not number:
+    raise EOFError
+  return int.from_bytes(number, "big")
 
 
 def _exit_code(status: int) -> int:

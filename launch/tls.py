@@ -4,11 +4,11 @@ import dataclasses
 import pathlib
 import socket
 import ssl
-import stat
 import time
 from typing import NoReturn
 
 from configs import UserError
+from configs.files import check_secret
 from replay_server.contract.probes import split_address
 
 _SCRIPT = "docker/tls/certificates.sh"
@@ -62,7 +62,7 @@ class Tls:
     """
     for flag, path in self.files.items():
       _check_readable(flag, path)
-    _check_secret(self.key)
+    check_secret(self.key)
     _check_holds(self.cert, "tls_cert", "CERTIFICATE-----")
     _check_holds(self.key, "tls_key", "PRIVATE KEY-----")
     _check_holds(self.ca, "tls_ca", "CERTIFICATE-----")
@@ -268,17 +268,6 @@ def _check_readable(flag: str, path: pathlib.Path) -> None:
       return
   except OSError as error:
     raise UserError(f"--{flag}: {path} cannot be read ({error.strerror}): check the path and who owns it.") from None
-
-
-def _check_secret(key: pathlib.Path) -> None:
-  """Refuses a key that others can read. One of root's may be readable by its group, as in a volume of Kubernetes."""
-  status = key.stat()
-  others = stat.S_IRWXO | (stat.S_IWGRP | stat.S_IXGRP if status.st_uid == 0 else stat.S_IRWXG)
-  if status.st_mode & others:
-    raise UserError(
-      f"Others can read the key {key} (mode {stat.S_IMODE(status.st_mode):04o}): write 'chmod 600 {key}', and if they may have "
-      f"read it, revoke its certificate and make another one."
-    )
 
 
 def _check_holds(path: pathlib.Path, flag: str, what: str) -> None:

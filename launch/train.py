@@ -14,13 +14,14 @@ from configs.exit_codes import ExitCode
 from launch import program
 from launch.failures import RunFailed
 from launch.finish import Outcome, finish
+from launch.forks import ForkServer
 from launch.inline import run_inline
 from launch.process import StopEvent, output_to, stop_on_signals
 from launch.requests import send_request, sender_of
 from launch.roles import row_codec
 from launch.run_directory import RunDirectory, create_run_directory, open_run_directory, take_failures
 from launch.videos import check_videos
-from launch.view import RunView
+from launch.view.run_view import RunView
 from launch.world_watch import say, watching_worlds
 from replay_server.contract.connection import Connection
 from replay_server.contract.messages import Request
@@ -74,6 +75,11 @@ def train(
     if finished:
       raise UserError(finished)
     take_failures(earlier.logs)  # Left over from a launcher that was killed before it could report them.
+  if inline and config.consoles.size:
+    raise UserError(
+      "An inline run plays in its own process, without consoles: leave out --inline, or both consoles.count and "
+      "consoles.addresses."
+    )
   codec = row_codec(config)
   fits = [check_memory(config, codec)]
   if config.replay.sampling == "memory":
@@ -154,7 +160,12 @@ def _run_program(
     threading.Thread(target=_ask_to_stop, args=(address, done), name="stop", daemon=True).start()
 
   commands = program.role_commands(config, run, address, sinks, _hand_over(config, run))
-  with program.launched(program.build_program(commands, run), run, on_stop) as processes:
+  with (
+    ForkServer(run.logs / "fork_server") as fork_server,
+    program.launched(
+      program.build_program(commands, run, fork_server.path), run, on_stop, fork_server.keep
+    ) as processes,
+  ):
     watcher = threading.Thread(target=_watch, args=(address, view, done), name="view", daemon=True)
     watcher.start()
     died = processes.wait_for_end()

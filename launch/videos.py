@@ -58,7 +58,7 @@ def check_videos(config: RunConfig) -> None:
   """
   if config.evaluator.video_period_seconds is None:
     return
-  with contextlib.closing(make_event_environment(config, seed=0, render=True)) as environment:
+  with contextlib.closing(make_event_environment(config.of_evaluator, seed=0, render=True)) as environment:
     environment.reset()
     try:
       require_picture(config, environment.render())
@@ -87,7 +87,7 @@ class Camera:
     self._period_seconds = config.evaluator.video_period_seconds or 0.0
     self._due = time.monotonic()
     seed, _ = split_seed(derive_seed(config.seed, "camera"))
-    self._environment: EventEnvironment = make_event_environment(config, seed=seed, render=True)
+    self._environment: EventEnvironment = make_event_environment(config.of_evaluator, seed=seed, render=True)
     self._board: BoardLog | None = None
     self._on_board = 0
 

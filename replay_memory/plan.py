@@ -74,6 +74,11 @@ class Plan:
     """What the arrays take when all of them are in use; the system gives most of it only as the memory fills."""
     return sum(math.prod(shape) * dtype.itemsize for shape, dtype in _specs(self).values())
 
+  @property
+  def row_bytes(self) -> int:
+    """What the stored rows alone take; files keep them for a learner that is started again, and checkpoints share those."""
+    return 4 * self.width * self.slots
+
 
 def make_plan(config: RunConfig, width: int, open_episodes: int | None = None) -> Plan:
   """The plan of a run's memory.
@@ -88,7 +93,7 @@ def make_plan(config: RunConfig, width: int, open_episodes: int | None = None) -
   names = [table.name for table in replay.all_tables]
   capacities = tuple(replay.capacity_of(table) for table in replay.all_tables)
   if open_episodes is None:
-    open_episodes = 2 * max(1, config.actor.workers) * config.actor.environments
+    open_episodes = 2 * max(1, config.worker_count) * config.actor.environments
   return Plan(
     names=tuple(names),
     selectors=tuple(table.selector for table in replay.all_tables),
@@ -108,7 +113,7 @@ def make_plan(config: RunConfig, width: int, open_episodes: int | None = None) -
 
 
 def check_fit(plan: Plan) -> str:
-  """A sentence that says how much memory the plan takes.
+  """A sentence that says how much memory the plan takes, and how much of the disk its rows.
 
   Raises:
     UserError: this machine does not have that much.
@@ -119,7 +124,10 @@ def check_fit(plan: Plan) -> str:
       f"The learner's own memory would take up to {format_bytes(plan.bytes)} when full, and this machine has "
       f"{format_bytes(available)} left: lower replay.capacity (or the tables' own capacities)."
     )
-  return f"Full, the learner's own memory takes {format_bytes(plan.bytes)} ({format_bytes(available)} are free)."
+  return (
+    f"Full, the learner's own memory takes {format_bytes(plan.bytes)} ({format_bytes(available)} are free), and its rows take "
+    f"{format_bytes(plan.row_bytes)} of the disk."
+  )
 
 
 def allocate(plan: Plan) -> Memory:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
   from configs import CagradConfig as CagradConfig
   from configs import DdqnConfig as DdqnConfig
   from configs import EnvironmentConfig as EnvironmentConfig
+  from configs import EpisodesLost as EpisodesLost
   from configs import EvaluatorConfig as EvaluatorConfig
   from configs import EventSpec as EventSpec
   from configs import LearnerConfig as LearnerConfig
@@ -46,6 +47,7 @@ _MODULES = {
   "DdqnConfig": "configs",
   "EnvironmentConfig": "configs",
   "EpisodeEnd": "environments",
+  "EpisodesLost": "configs",
   "EvaluatorConfig": "configs",
   "EventSpec": "configs",
   "EventStep": "environments",

@@ -1,6 +1,11 @@
-"""The order of all tests."""
+"""The order of all tests, and what hypothesis does in them."""
 
+import hypothesis
 import pytest
+
+# No test asserts a time: an example may take long where other work has the cores.
+hypothesis.settings.register_profile("slipstream", deadline=None)
+hypothesis.settings.load_profile("slipstream")
 
 # Their tests wait for minutes for processes of their own. If they began last, one core would be idle meanwhile.
 _FIRST = ("test_program.py", "test_running.py")

@@ -49,6 +49,11 @@ FROM_STEP: Mapping[str, Any] = {
   "ragged": ([[0.0], 0.0], 0.0, False, False, {}),
   "no_reward": (FIRST, None, False, False, {}),
   "nan_reward": (FIRST, float("nan"), False, False, {}),
+  "measure_list": (FIRST, 0.0, True, False, {"measures": [93.2]}),
+  "measure_name": (FIRST, 0.0, True, False, {"measures": {"lap time": 93.2}}),
+  "nan_measure": (FIRST, 0.0, True, False, {"measures": {"lap": float("nan")}}),
+  "text_measure": (FIRST, 0.0, False, True, {"measures": {"lap": "1:33"}}),
+  "many_measures": (FIRST, 0.0, True, False, {"measures": {f"lap_{index}": 1.0 for index in range(33)}}),
 }
 
 
@@ -85,6 +90,14 @@ class Faulty(gymnasium.Env[Any, Any]):
   def close(self) -> None:
     if self.in_close:
       DOES[self.in_close]()
+
+
+class Sized(Faulty):
+  """Its observations have so many numbers."""
+
+  def __init__(self, numbers: int = 2):
+    super().__init__()
+    self.observation_space = spaces.Box(-1, 1, (numbers,), np.float32)
 
 
 class Seedless(Faulty):

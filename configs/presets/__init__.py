@@ -8,6 +8,7 @@ from configs.presets import (
   mujoco,
   nmer,
   obstacle_course,
+  racing,
   randomised_skills,
   three_rooms,
   two_rooms,
@@ -29,6 +30,10 @@ PRESETS: dict[str, Callable[[], RunConfig]] = {
   "lunar_lander_qr_sac": lunar_lander.get_qr_sac_config,
   **{world.lower(): mujoco.preset(world) for world in mujoco.EVENTS},
   "halfcheetah_large": mujoco.get_large_config,
+  "slingshot": racing.get_slingshot_config,
+  "slingshot_paper": racing.get_slingshot_paper_config,
+  "time_trial": racing.get_time_trial_config,
+  "time_trial_paper": racing.get_time_trial_paper_config,
   **{
     f"nmer_{algorithm}_{world.lower()}": nmer.preset(algorithm, world)
     for algorithm, worlds in nmer.TUNED.items()

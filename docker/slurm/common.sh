@@ -9,8 +9,14 @@ MAX_RESTARTS=${MAX_RESTARTS:-50}
 # How long roles wait for the server [s]: after a requeue it queues first.
 SERVER_TIMEOUT=${SERVER_TIMEOUT:-900}
 
+# The flags of 'slipstream console', separated by blanks, if each worker and the evaluator play on a console beside them; empty for none.
+# shellcheck disable=SC2034
+read -ra CONSOLE <<<"${SLIPSTREAM_CONSOLE:-}"
+
 # Of each role: its process id, and, when it has ended, its exit code.
 declare -A pids=() codes=()
+# Roles that were dismissed, as nobody needs them any more: how they end does not matter.
+declare -A dismissed=()
 # The first exit code that is not 0.
 failure=0
 
@@ -25,6 +31,25 @@ start() {
   say "$name: $*"
   "$@" &
   pids[$name]=$!
+}
+
+# start_console NAME: starts a console for this host alone, and sets `console` to its address.
+start_console() {
+  local port
+  while port=$((20000 + RANDOM % 12768)) && (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do :; done
+  console=localhost:$port
+  start "$1" "${SLIPSTREAM[@]}" console --port="$port" "${CONSOLE[@]}"
+}
+
+# dismiss NAME ...: asks roles to leave that nobody needs any more.
+dismiss() {
+  local name
+  for name in "$@"; do
+    if [[ -z ${dismissed[$name]:-} ]]; then
+      dismissed[$name]=1
+      leave "$name"
+    fi
+  done
 }
 
 # leave NAME ...: asks roles to leave.
@@ -44,9 +69,17 @@ collect() {
     if [[ -z ${codes[$name]:-} ]] && ! kill -0 "${pids[$name]}" 2>/dev/null; then
       wait "${pids[$name]}"
       codes[$name]=$?
-      ((failure)) || failure=${codes[$name]}
+      ((failure)) || [[ -n ${dismissed[$name]:-} ]] || failure=${codes[$name]}
       say "$name has ended with ${codes[$name]}."
     fi
+  done
+}
+
+# have_ended NAME ...: whether all of these roles have.
+have_ended() {
+  local name
+  for name in "$@"; do
+    [[ -n ${codes[$name]:-} ]] || return 1
   done
 }
 

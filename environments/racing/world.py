@@ -10,7 +10,6 @@ from gymnasium import spaces
 from configs import UserError
 from environments.arguments import check_render_mode, check_whole
 from environments.racing.car import Car
-from environments.racing.drawing import draw_view
 from environments.racing.driver import centre_line, drive, find_line, make_drivers
 from environments.racing.features import FeatureLayout
 from environments.racing.rewards import COMPONENTS, SLINGSHOT, TIME_TRIAL, RewardWeights, assess
@@ -33,13 +32,13 @@ def make_spaces(layout: FeatureLayout) -> tuple[spaces.Space[Observations], spac
 class Slingshot(gymnasium.Env[Observations, Any]):
   """The slingshot pass: 1,700 m behind the built-in driver, whom only its slipstream lets an equal car pass.
 
-  An episode ends where the section does, or is truncated after `TIME_LIMIT`. `info` has `slipstream`, `won` (the section was
+  An episode is truncated where the section ends, or after `time_limit`. The section's end is no terminal state: the road goes on,
+  and if nothing came after it, its metres would be worth the same at any speed. `info` has `slipstream`, `won` (the section was
   ended in first place), `lead` (m, of the learner), `off_course`, `collided`, `at_fault`, `wall`, `speed` (m/s), `along` (m) and
   `lateral` (m); after `reset` also `distance` (m), and after the last step `measures`.
   """
 
   NAME: ClassVar[str] = "slingshot"
-  TIME_LIMIT: ClassVar[float] = 60.0  # s (A.3).
   metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 10}
 
   def __init__(
@@ -48,6 +47,7 @@ class Slingshot(gymnasium.Env[Observations, Any]):
     balance: float = 0.25,
     course_points: int = 30,
     slipstream_drag: float = SLIPSTREAM_DRAG,
+    time_limit: float = 60.0,
     render_mode: str | None = None,
   ):
     """Prepares the section.
@@ -57,6 +57,7 @@ class Slingshot(gymnasium.Env[Observations, Any]):
       balance: the opponent's power and mass vary by up to this part.
       course_points: how many points of the course ahead an observation has.
       slipstream_drag: the part of the drag that a full slipstream takes away.
+      time_limit: s, after which an episode is truncated; 60 in A.3.
       render_mode: "rgb_array" or None.
 
     Raises:
@@ -65,6 +66,7 @@ class Slingshot(gymnasium.Env[Observations, Any]):
     _check_number(self.NAME, "distance", 10.0 if distance is None else distance, 5.0, 200.0)
     _check_number(self.NAME, "balance", balance, 0.0, 0.5)
     _check_number(self.NAME, "slipstream_drag", slipstream_drag, 0.0, 0.9)
+    _check_number(self.NAME, "time_limit", time_limit, 1.0, 600.0)
     check_whole(self.NAME, "number of course_points", course_points, 1, MAX_COURSE_POINTS)
     self.render_mode = check_render_mode(self.NAME, render_mode)
     self.layout = FeatureLayout(course_points, opponents=1)
@@ -73,6 +75,7 @@ class Slingshot(gymnasium.Env[Observations, Any]):
     self.simulation = Simulation(straight_section(), [Car(), Car()], slipstream_drag=slipstream_drag)
     self.line = centre_line(straight_section(), FASTEST)
     self.drivers = make_drivers(2)
+    self.time_limit = float(time_limit)
     self.seconds = 0.0
     self._actions = np.zeros((2, 2))
     self._components = np.zeros((2, len(COMPONENTS)))
@@ -96,17 +99,17 @@ class Slingshot(gymnasium.Env[Observations, Any]):
     self.seconds += STEP
     info = self._info()
     self._add(info)
-    terminated: bool = info["along"] >= simulation.track.finish
-    truncated = not terminated and self.seconds >= self.TIME_LIMIT - STEP / 2
-    info["won"] = terminated and info["lead"] > 0
-    if terminated or truncated:
+    finished: bool = info["along"] >= simulation.track.finish
+    truncated = finished or self.seconds >= self.time_limit - STEP / 2
+    info["won"] = finished and info["lead"] > 0
+    if truncated:
       info["measures"] = self._measure(info)
     reward = float(SLINGSHOT.reward(self._components)[0])
-    return self.layout.observe(simulation.race)[0], reward, terminated, truncated, info
+    return self.layout.observe(simulation.race)[0], reward, False, truncated, info
 
   def render(self) -> npt.NDArray[np.uint8] | None:
     """A view of the learner's car from above, uint8 [height, width, 3]."""
-    return draw_view(self.simulation) if self.render_mode else None
+    return draw(self.simulation) if self.render_mode else None
 
   def _info(self) -> Info:
     return {**_describe(self.simulation, 0), "won": False, "lead": self.simulation.lead(1, 0)}
@@ -257,7 +260,14 @@ class TimeTrial(gymnasium.Env[Observations, Any]):
 
   def render(self) -> npt.NDArray[np.uint8] | None:
     """A view of the car from above, uint8 [height, width, 3]."""
-    return draw_view(self.field.simulation) if self.render_mode else None
+    return draw(self.field.simulation) if self.render_mode else None
+
+
+def draw(simulation: Simulation, car: int = 0) -> npt.NDArray[np.uint8]:
+  """A view of a car from above, uint8 [height, width, 3]."""
+  from environments.racing.drawing import draw_view  # Here, because a console has no PIL.
+
+  return draw_view(simulation, car)
 
 
 def _describe(simulation: Simulation, index: int) -> Info:

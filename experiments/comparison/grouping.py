@@ -13,6 +13,8 @@ from launch.stored_run import StoredRun
 # They name a run and change nothing in it.
 _NAMES = ("name", "method", "seed")
 _WORLD = ("environment.name", "environment.arguments.")
+# Runs that are evaluated in different worlds cannot be compared either.
+_EVALUATED = "evaluator.environment_arguments."
 # A legend cannot hold more fields, and more fields have too many combinations.
 _MOST_IN_LABEL = 3
 _MOST_COMPARED = 20
@@ -154,7 +156,8 @@ def _world_key(run: StoredRun) -> str:
   if _WORLD[0] not in fields:
     return run.name
   arguments = [f"{short(path)}={value}" for path, value in fields.items() if path.startswith(_WORLD[1])]
-  return ", ".join([fields[_WORLD[0]], *arguments])
+  evaluated = [f"evaluated with {short(path)}={value}" for path, value in fields.items() if path.startswith(_EVALUATED)]
+  return ", ".join([fields[_WORLD[0]], *arguments, *evaluated])
 
 
 def _with_distinct_labels(groups: Sequence[Group], by: Sequence[str]) -> list[Group]:

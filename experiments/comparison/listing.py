@@ -14,7 +14,7 @@ from configs import UserError
 from experiments.comparison.finding import find_runs, without_columns
 from experiments.comparison.selection import COLUMNS, in_order, select
 from launch.stored_run import StoredRun
-from launch.view import format_number
+from launch.view.formats import format_number
 
 PHASE_STYLES = {"running": "cyan", "starting": "cyan", "solved": "green", "killed": "red", "unknown": "red"}
 HEADINGS = (

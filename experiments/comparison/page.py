@@ -15,7 +15,7 @@ from experiments.comparison.media import Media
 from experiments.comparison.style import STYLE
 from experiments.statistics import Estimate
 from launch.stored_run import StoredRun
-from launch.view import format_number
+from launch.view.formats import format_number
 
 _MOST_NAMES = 3  # Of worlds, in the title.
 _MOST_ROWS = 24  # Of differences that are shown at once.

@@ -26,7 +26,7 @@ from experiments.comparison.selection import select
 from experiments.pictures import styles_of
 from experiments.statistics import Estimate
 from launch.stored_run import StoredRun
-from launch.view import format_number
+from launch.view.formats import format_number
 
 PAGE_FILE, PICTURE_FILE, CURVES_FILE = "report.html", "curves.png", "curves.csv"
 

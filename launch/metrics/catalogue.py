@@ -79,10 +79,18 @@ _ALL = (
   _gauge("run_budget_steps", "steps", "Transitions at which the run ends.", (SERVER,)),
   _gauge("run_gradient_steps", "steps", "Gradient steps since the run began.", (SERVER,)),
   _gauge("run_episodes", "episodes", "Training episodes since the run began.", (SERVER,)),
+  _gauge("run_dropped_episodes", "episodes", "Training episodes that were lost before their end.", (SERVER,)),
   _gauge("run_duration_seconds", "seconds", "Time since the run began.", (SERVER,)),
   _gauge("run_phase", "", "1 for the present phase of the run, else 0.", (SERVER,), "phase"),
   _gauge("run_train_return", "reward", "Mean return of the last 100 training episodes.", (SERVER,)),
   _gauge("run_train_length_steps", "steps", "Mean length of the last 100 training episodes.", (SERVER,)),
+  _gauge(
+    "run_train_measure",
+    "any",
+    "Mean of a measure over those of the last 100 training episodes that have it.",
+    (SERVER,),
+    "measure",
+  ),
   _gauge("run_solved_streak", "evaluations", "Solved evaluations in a row.", (SERVER,)),
   _gauge("run_processes", "processes", "Processes of a role that are heard.", (SERVER,), "role"),
   _gauge("run_processes_lost", "processes", "Processes that fell silent in the last two minutes.", (SERVER,), "role"),
@@ -123,11 +131,22 @@ _ALL = (
   # Workers.
   _counter("actor_environment_steps", "steps", "Steps taken.", (ACTOR,)),
   _counter("actor_episodes", "episodes", "Episodes that ended.", (ACTOR,)),
+  _counter(
+    "actor_dropped_episodes", "episodes", "Open episodes given up, as the world or the server had lost them.", (ACTOR,)
+  ),
+  _gauge("actor_missed_ticks", "ticks", "In which the worlds of this session went on without an action.", (ACTOR,)),
   _counter("actor_wait_seconds", "seconds", "Time spent waiting for the server or the learner.", (ACTOR,), "on"),
   # The evaluator.
   _counter("evaluator_evaluations", "evaluations", "Evaluations.", (EVALUATOR,)),
+  _counter(
+    "evaluator_passed_over",
+    "evaluations",
+    "Multiples of evaluator.period_updates that got no evaluation, where evaluations go by updates.",
+    (EVALUATOR,),
+  ),
   _gauge("evaluator_return", "reward", "Mean return of the last evaluation.", (EVALUATOR,)),
   _gauge("evaluator_length_steps", "steps", "Mean episode length of the last evaluation.", (EVALUATOR,)),
+  _gauge("evaluator_measure", "any", "Mean of a measure in the last evaluation.", (EVALUATOR,), "measure"),
   _gauge("evaluator_solved", "", "Whether the last evaluation met the goal.", (EVALUATOR,)),
 )
 

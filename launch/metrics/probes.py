@@ -129,6 +129,7 @@ def _of_run(status: RunStatus) -> Iterator[Sample]:
   yield Sample("slipstream_run_budget_steps", status.environment_steps_budget)
   yield Sample("slipstream_run_gradient_steps", status.gradient_steps)
   yield Sample("slipstream_run_episodes", status.episodes)
+  yield Sample("slipstream_run_dropped_episodes", status.dropped_episodes)
   yield Sample("slipstream_run_duration_seconds", status.wall_seconds)
   yield Sample("slipstream_run_solved_streak", status.solved_streak)
   yield Sample("slipstream_refused_messages_total", sum(status.dropped_messages.values()))
@@ -137,6 +138,8 @@ def _of_run(status: RunStatus) -> Iterator[Sample]:
   if status.recent_return is not None and status.recent_length is not None:
     yield Sample("slipstream_run_train_return", status.recent_return)
     yield Sample("slipstream_run_train_length_steps", status.recent_length)
+  for name, mean in status.recent_measures.items():
+    yield Sample("slipstream_run_train_measure", mean, (name,))
   yield from _of_processes(status)
 
 
@@ -269,6 +272,8 @@ class WorkerProbe(ClientProbe):
     yield from self.of_policy(worker.policy_version, worker.policy_received)
     yield Sample("slipstream_actor_environment_steps_total", worker.environment_steps)
     yield Sample("slipstream_actor_episodes_total", worker.episodes)
+    yield Sample("slipstream_actor_dropped_episodes_total", worker.dropped_episodes)
+    yield Sample("slipstream_actor_missed_ticks", worker.missed_ticks)
     for whom, seconds in worker.waited_seconds.items():
       yield Sample("slipstream_actor_wait_seconds_total", seconds, (whom,))
 
@@ -286,8 +291,11 @@ class EvaluatorProbe(ClientProbe):
     yield from super().samples()
     evaluator, last = self._evaluator, self._evaluator.last
     yield Sample("slipstream_evaluator_evaluations_total", evaluator.evaluations)
+    yield Sample("slipstream_evaluator_passed_over_total", evaluator.passed_over)
     if last is not None:
       yield from self.of_policy(last.policy_version, evaluator.evaluated)
       yield Sample("slipstream_evaluator_return", last.mean_return)
       yield Sample("slipstream_evaluator_length_steps", last.mean_length)
       yield Sample("slipstream_evaluator_solved", last.solved)
+      for name, mean in last.measures.items():
+        yield Sample("slipstream_evaluator_measure", mean, (name,))

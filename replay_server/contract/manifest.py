@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+from collections.abc import Mapping
+from typing import Any
 
 from acme import specs
 
@@ -85,32 +87,45 @@ class Manifest:
     }
     return cls(**{**data, **parts})
 
-  def check_codec(self, codec: RowCodec) -> None:
+  def check_codec(self, codec: RowCodec, arguments: Mapping[str, Any] | None = None) -> None:
     """Refuses rows that would not fit into this run's tables.
 
+    Args:
+      codec: made from the environment on this machine.
+      arguments: as for `check_spec`.
+
     Raises:
-      UserError: `codec`, made from the environment on this machine, differs from the run's.
+      UserError: `codec` differs from the run's.
     """
     if codec == self.codec:
       return
     ours = {field.name: (field.dtype, field.shape) for field in codec.fields}
     theirs = {field.name: (field.dtype, field.shape) for field in self.codec.fields}
     name = next((name for name in theirs if ours.get(name) != theirs[name]), next(iter(theirs)))
-    raise self._mismatch(name, ours.get(name), theirs[name])
+    raise self._mismatch(name, ours.get(name), theirs[name], arguments)
 
-  def check_spec(self, spec: specs.EnvironmentSpec) -> None:
+  def check_spec(self, spec: specs.EnvironmentSpec, arguments: Mapping[str, Any] | None = None) -> None:
     """Refuses an environment that is not the run's: one whose rows would not fit, or whose actions differ.
 
     Bounds of observations may differ, as nothing depends on them.
 
-    Raises:
-      UserError: `spec`, of the environment on this machine, differs from the run's.
-    """
-    self.check_codec(layout.run_codec(self.config, spec))
-    if spec.actions != self.spec.actions:
-      raise self._mismatch("action", spec.actions, self.spec.actions)
+    Args:
+      spec: of the environment on this machine.
+      arguments: with which it was made in place of those that the run's spec comes from; for the message.
 
-  def _mismatch(self, name: str, ours: object, theirs: object) -> UserError:
+    Raises:
+      UserError: `spec` differs from the run's.
+    """
+    self.check_codec(layout.run_codec(self.config, spec), arguments)
+    if spec.actions != self.spec.actions:
+      raise self._mismatch("action", spec.actions, self.spec.actions, arguments)
+
+  def _mismatch(self, name: str, ours: object, theirs: object, arguments: Mapping[str, Any] | None) -> UserError:
+    if arguments:
+      return UserError(
+        f"Environment {self.config.environment.name!r} with the arguments {dict(arguments)} gives {name} as {ours}, but the run "
+        f"stores {theirs}: leave out those that change its spaces."
+      )
     return UserError(
       f"Environment {self.config.environment.name!r} gives {name} as {ours} on this machine, but run "
       f"{self.run_id} stores {theirs}: install the version of the environment that the run uses."

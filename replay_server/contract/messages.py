@@ -9,10 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from configs import from_dict, to_dict
+from configs.measures import as_measures
 from replay_server.contract.activity import Wait
 
 # A worker's heartbeats have a metric of this prefix for the id of each of its writers, which episode ids begin with.
 WRITER_PREFIX = "writer_"
+# A worker's metrics of episodes with at least one step: those dropped, as its world or the server had lost them, and those open,
+# which are lost with the worker if it is killed.
+DROPPED_EPISODES = "dropped_episodes"
+OPEN_EPISODES = "open_episodes"
+# A worker's metric of ticks in which its worlds went on without an action of their own.
+MISSED_TICKS = "missed_ticks"
 # The learner's metric of rows drawn that it could not use; "<this>/<id>" is the part of one writer.
 UNUSABLE_ROWS = "unusable_rows"
 # The metrics of a table in the learner's own memory are "<this>/<its name>/<one of these>".
@@ -82,6 +89,7 @@ class EpisodeSummary:
     length: in steps.
     events: bit mask of the events that fired in it.
     policy_version: of the policy that took its last action.
+    measures: name -> what the environment measured in it; see `configs.measures`.
   """
 
   actor: str
@@ -89,17 +97,30 @@ class EpisodeSummary:
   length: int
   events: int
   policy_version: int
+  measures: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+  def __post_init__(self) -> None:
+    as_measures(self.measures)
 
 
 @dataclasses.dataclass(frozen=True)
 class EvaluationSummary:
-  """One evaluation; the server process adds when it arrived (`replay_server.contract.status.Evaluation`)."""
+  """One evaluation; the server process adds when it arrived (`replay_server.contract.status.Evaluation`).
+
+  `measures` are the means over those of its episodes that have the measure, and `passed_over` the multiples of
+  `evaluator.period_updates` before it that got no evaluation, where evaluations go by updates.
+  """
 
   policy_version: int
   gradient_steps: int
   mean_return: float
   mean_length: float
   solved: bool
+  measures: Mapping[str, float] = dataclasses.field(default_factory=dict)
+  passed_over: int = 0
+
+  def __post_init__(self) -> None:
+    as_measures(self.measures)
 
 
 def encode(message: Any) -> Text:

@@ -56,6 +56,8 @@ class RoleStatus:
     paused: whether it writes nothing now.
     reached_plain_port: see `messages.Heartbeat`.
     wait: what it waits for; None if it does not wait.
+    dropped_episodes: of a worker: open ones that it gave up, as its world or the server had lost them.
+    missed_ticks: of a worker: in which its worlds, such as consoles at the real pace, went on without an action of their own.
   """
 
   name: str
@@ -70,6 +72,8 @@ class RoleStatus:
   paused: bool = False
   reached_plain_port: int = 0
   wait: Wait | None = None
+  dropped_episodes: int = 0
+  missed_ticks: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,6 +108,9 @@ class Evaluation:
     seconds: since the run began.
     train_return: mean undiscounted return of the training episodes that ended since the evaluation before; None without one.
     train_length: their mean length in steps; None without one.
+    measures: name -> mean over those of its episodes that have this measure (`configs.measures`); a status keeps those of the
+      latest 100 evaluations.
+    passed_over: multiples of `evaluator.period_updates` since the evaluation before that got none, if these go by updates.
   """
 
   environment_steps: int
@@ -115,6 +122,8 @@ class Evaluation:
   seconds: float
   train_return: float | None = None
   train_length: float | None = None
+  measures: Mapping[str, float] = dataclasses.field(default_factory=dict)
+  passed_over: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,8 +142,10 @@ class RunStatus:
     environment_steps_per_second: over the last seconds.
     gradient_steps_per_second: over the last seconds.
     episodes: training episodes that ended.
+    dropped_episodes: training episodes that were lost before their end, with a worker, its world or the server.
     recent_return: mean undiscounted return of the last 100 training episodes; None before the first.
     recent_length: their mean length in steps; None before the first.
+    recent_measures: name -> mean over those of them that have this measure; at most the first 32 names of the run.
     evaluations: the latest (at most 500), oldest first.
     solved_streak: solved evaluations in a row, up to the latest evaluation.
     solved_evaluations: how many in a row end the run; 0 if only its budget ends it.
@@ -184,6 +195,8 @@ class RunStatus:
   dropped_messages: Mapping[str, int] = dataclasses.field(default_factory=dict)
   unread_steps: int | None = None
   plain_port: int = 0
+  dropped_episodes: int = 0
+  recent_measures: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
   @property
   def finished(self) -> bool:

@@ -439,4 +439,5 @@ def _resumed_status(server: ReplayServer, run_dir: pathlib.Path) -> RunStatus | 
     lease=None if server.manifest.inline else newer.lease,
     lives=newer.lives,
     dropped_messages=newer.dropped_messages,
+    dropped_episodes=newer.dropped_episodes,
   )

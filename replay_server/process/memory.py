@@ -8,6 +8,8 @@ from replay_server.contract.codec import RowCodec
 # Measured by `make bench` (server bytes per step and per extra reference), rounded up.
 STEP_OVERHEAD_BYTES = 1_800
 REFERENCE_BYTES = 1_000
+# What a snapshot has of a row besides its numbers: Reverb's records of the row and of its item, rounded up.
+SNAPSHOT_ROW_BYTES = 160
 # Reverb writes each table's items into one protobuf message, which may not be larger.
 MOST_TABLE_BYTES = 2**31 - 1
 # Bytes of an item there at most, besides the name of its table: two random numbers of 64 bits, the priority, the time, and how
@@ -23,13 +25,18 @@ def estimate_bytes(config: RunConfig, codec: RowCodec) -> int:
   return step * sum(capacity for _, capacity in _tables(config))
 
 
+def estimate_snapshot_bytes(config: RunConfig, codec: RowCodec) -> int:
+  """Bytes on the disk that a snapshot of full tables takes at most, which is when no two tables share a step."""
+  return (4 * codec.width + SNAPSHOT_ROW_BYTES) * sum(capacity for _, capacity in _tables(config))
+
+
 def _tables(config: RunConfig) -> list[tuple[str, int]]:
   """Name and capacity of every table of transitions."""
   return [(shape.name, shape.capacity) for shape in layout.table_shapes(config, inline=False)]
 
 
 def check_memory(config: RunConfig, codec: RowCodec) -> str:
-  """A sentence that says how much memory the tables will take.
+  """A sentence that says how much memory the tables will take, and how much of the disk a snapshot of them.
 
   Raises:
     UserError: this machine does not have that much, or a table is too large for a snapshot.
@@ -41,7 +48,10 @@ def check_memory(config: RunConfig, codec: RowCodec) -> str:
       "left: lower replay.capacity (or the tables' own capacities)."
     )
   check_table_sizes(config)
-  return f"Full tables take up to {format_bytes(needed)} of memory on the server ({format_bytes(available)} are free)."
+  return (
+    f"Full tables take up to {format_bytes(needed)} of memory on the server ({format_bytes(available)} are free), and each of "
+    f"{config.replay.snapshots_kept} snapshots up to {format_bytes(estimate_snapshot_bytes(config, codec))} of the disk."
+  )
 
 
 def check_table_sizes(config: RunConfig) -> None:

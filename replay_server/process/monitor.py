@@ -7,10 +7,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from configs import RunConfig
+from configs.measures import MOST_MEASURES, mean_measures
 from replay_server.contract.lease import PATIENCE_SECONDS
 from replay_server.contract.messages import (
+  DROPPED_EPISODES,
   MEMORY_TABLE,
   MEMORY_TABLE_COUNTS,
+  MISSED_TICKS,
+  OPEN_EPISODES,
   UNUSABLE_ROWS,
   WRITER_PREFIX,
   EpisodeSummary,
@@ -27,6 +31,8 @@ _MEMORY_PREFIX = f"{MEMORY_TABLE}/"
 _RATE_WINDOW_SECONDS = 5.0
 _RECENT_EPISODES = 100
 _MOST_EVALUATIONS = 500
+# The status is sent twice a second; those of earlier evaluations are in metrics.csv.
+_MOST_MEASURED_EVALUATIONS = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +76,11 @@ class Monitor:
     self._episodes = resumed.episodes if resumed else 0
     self._recent: collections.deque[EpisodeSummary] = collections.deque(maxlen=_RECENT_EPISODES)
     self._since_evaluation: list[EpisodeSummary] = []
+    # Clients of different makes may name more than a run's record has room for: the first names stay.
+    self._measures: set[str] = set()
+    if resumed:
+      for measures in (resumed.recent_measures, *(evaluation.measures for evaluation in resumed.evaluations)):
+        self._kept(measures)
     # By name and instance: two processes of one name are told apart.
     self._beats: dict[tuple[str, str], tuple[float, Heartbeat]] = {}
     self._lives = dict(resumed.lives) if resumed else {}
@@ -88,6 +99,9 @@ class Monitor:
       inserts = {f"{_MEMORY_PREFIX}{table.name}/inserts": float(table.inserted) for table in in_memory}
       self._learner = {**resumed.learner, **counters, **sizes, **inserts}
     self._writers: dict[int, str] = {}
+    self._dropped_episodes = resumed.dropped_episodes if resumed else 0
+    # Of each worker that is heard, what is in that sum.
+    self._dropped_by = {role.instance: role.dropped_episodes for role in resumed.roles} if resumed else {}
     self._window: collections.deque[tuple[float, dict[str, float]]] = collections.deque()
     self._phase: Phase = "running"
 
@@ -99,6 +113,9 @@ class Monitor:
       for name, value in beat.metrics.items():
         if name.startswith(WRITER_PREFIX):
           self._writers[int(value)] = beat.name
+      dropped = int(beat.metrics.get(DROPPED_EPISODES, 0))
+      self._dropped_episodes += dropped - self._dropped_by.get(beat.instance, 0)
+      self._dropped_by[beat.instance] = dropped
       may_learn = self._lease is None or self._lease.instance == beat.instance
       if beat.role == "learner" and beat.metrics and may_learn:
         if self._draws(beat.metrics) and not self._draws(self._learner):
@@ -114,9 +131,21 @@ class Monitor:
       return
     self._latest_instance[beat.name] = beat.instance
     self._lives[beat.name] = self._lives.get(beat.name, 0) + 1
+    for key in [key for key in self._beats if key[0] == beat.name and not self._is_alive(key, self._clock())]:
+      self._forget_dead(key)  # Its successor has its place on the list.
+
+  def _forget_replaced_workers(self) -> None:
+    """Takes workers off the list that have died since their successors were heard, who may be back before a death is known."""
     now = self._clock()
-    for key in [key for key in self._beats if key[0] == beat.name and not self._is_alive(key, now)]:
-      del self._beats[key]  # Its successor has its place on the list.
+    alive = {key[0] for key in self._beats if self._is_alive(key, now)}
+    for key, (_, beat) in list(self._beats.items()):
+      if beat.role == "actor" and key[0] in alive and not self._is_alive(key, now):
+        self._forget_dead(key)
+
+  def _forget_dead(self, key: tuple[str, str]) -> None:
+    _, last = self._beats.pop(key)
+    if not last.ended:  # It was killed, and its open episodes with it.
+      self._dropped_episodes += int(last.metrics.get(OPEN_EPISODES, 0))
 
   def _is_alive(self, key: tuple[str, str], now: float) -> bool:
     heard, beat = self._beats[key]
@@ -170,14 +199,26 @@ class Monitor:
         seconds=self._clock() - self._began,
         train_return=_mean(episode.episode_return for episode in self._since_evaluation),
         train_length=_mean(episode.length for episode in self._since_evaluation),
-        **dataclasses.asdict(summary),
+        **{**dataclasses.asdict(summary), "measures": self._kept(summary.measures)},
       )
     )
+    if len(self._evaluations) > _MOST_MEASURED_EVALUATIONS:
+      earlier = self._evaluations[-_MOST_MEASURED_EVALUATIONS - 1]
+      self._evaluations[-_MOST_MEASURED_EVALUATIONS - 1] = dataclasses.replace(earlier, measures={})
     self._since_evaluation = []
     if self._phase == "running":  # Evaluations that arrive after the end do not change it.
       self._streak = self._streak + 1 if summary.solved else 0
       if self._is_solved():
         self._phase = "solved"
+
+  def _kept(self, measures: Mapping[str, float]) -> dict[str, float]:
+    """The measures without those whose names came after the run's first `MOST_MEASURES`."""
+    kept = {}
+    for name, value in measures.items():
+      if name in self._measures or len(self._measures) < MOST_MEASURES:
+        self._measures.add(name)
+        kept[name] = value
+    return kept
 
   def stop(self) -> None:
     """Notes that the run was asked to stop."""
@@ -201,6 +242,7 @@ class Monitor:
     Args:
       tables: name -> Reverb's `TableInfo` message, from the server.
     """
+    self._forget_replaced_workers()
     now = self._clock()
     default = self._config.replay.default.name
     steps = environment_steps(tables, default)
@@ -226,6 +268,7 @@ class Monitor:
       episodes=self._episodes,
       recent_return=_mean(episode.episode_return for episode in self._recent),
       recent_length=_mean(episode.length for episode in self._recent),
+      recent_measures=self._kept(mean_measures(episode.measures for episode in self._recent)),
       evaluations=tuple(self._evaluations[-_MOST_EVALUATIONS:]),
       solved_streak=self._streak,
       solved_evaluations=self._config.evaluator.streak_to_solve,
@@ -242,6 +285,7 @@ class Monitor:
       lease=self._grant_lease(now),
       lives=dict(self._lives),
       dropped_messages=dict(self._dropped),
+      dropped_episodes=self._dropped_episodes,
     )
 
   def _unusable_rows(self) -> dict[str, int]:
@@ -300,6 +344,8 @@ class Monitor:
         instance=instance,
         paused=beat.paused,
         reached_plain_port=beat.reached_plain_port,
+        dropped_episodes=self._dropped_by.get(instance, 0),
+        missed_ticks=int(beat.metrics.get(MISSED_TICKS, 0)),
         wait=beat.wait and dataclasses.replace(beat.wait, seconds=beat.wait.seconds + silent),
       )
 

@@ -42,12 +42,14 @@ _TABLE_MEASURES = ("size", "inserts_per_second", "samples_per_second")
 # Rows come at every tick at first, later at least 1/200 of the run's time apart, up to the period in which BYTES_PER_SECOND
 # (4 MB a day) make a row: 39 s with 7 tables, 121 s with 32. On the first day these are 1.9 + 3.6 MB and 7.2 + 2.9 MB.
 # Evaluations come at most once a second by default and take 0.2 kB (0.28 kB with 32 tables), 17 MB a day. Later in a run they
-# are at least 1/10,000 of its time apart: 31,600 rows on the first day, which are 6.3 MB (8.8 MB).
+# are at least 1/10,000 of its time apart: 31,600 rows on the first day, which are 6.3 MB (8.8 MB). A measure takes as much as a
+# column and a tag, so with five of them evaluations are twice as far apart.
 BYTES_PER_SECOND = 46.0
 _CELL_BYTES = 10
 _TAG_BYTES = 40
 _ROWS_APART = 1 / 200
 _EVALUATIONS_APART = 1 / 10_000
+_MEASURES_PER_EVALUATION = 5.0
 
 Row = dict[str, float | None]
 
@@ -110,6 +112,9 @@ class Recorder:
   a little behind the learner's.
 
   TensorBoard tags are those of Stable-Baselines3, and replay/<table>/...; the x-axis is environment steps.
+
+  Measures have the same names in both, rollout/measures/<name> in a status and eval/measures/<name> in an evaluation. Their
+  columns are added when a measure comes for the first time.
   """
 
   def __init__(self, run_dir: pathlib.Path, sinks: Sequence[Sink] = ()):
@@ -182,7 +187,8 @@ class Recorder:
     for evaluation in evaluations:
       key = _evaluation_key(evaluation)
       must = is_last and evaluation is evaluations[-1]
-      is_due = evaluation.seconds - before >= _EVALUATIONS_APART * evaluation.seconds
+      apart = _EVALUATIONS_APART * (1 + len(evaluation.measures) / _MEASURES_PER_EVALUATION)
+      is_due = evaluation.seconds - before >= apart * evaluation.seconds
       is_written = self._written.get(key)
       if (is_written is None and is_due) or (must and not is_written):
         csv_log.write(_evaluation_row(evaluation))
@@ -234,11 +240,21 @@ def _evaluation_row(evaluation: Evaluation) -> Row:
     "eval_return": evaluation.mean_return,
     "eval_length": evaluation.mean_length,
     "eval_solved": int(evaluation.solved),
+    **_measure_values("eval", evaluation.measures),
   }
 
 
 def _evaluation_tags(evaluation: Evaluation) -> Row:
-  return {"eval/mean_reward": evaluation.mean_return, "eval/mean_ep_length": evaluation.mean_length}
+  return {
+    "eval/mean_reward": evaluation.mean_return,
+    "eval/mean_ep_length": evaluation.mean_length,
+    **_measure_values("eval", evaluation.measures),
+  }
+
+
+def _measure_values(of: str, measures: Mapping[str, float]) -> Row:
+  # Three parts, so that no table's column has the same name.
+  return {f"{of}/measures/{name}": value for name, value in measures.items()}
 
 
 def _table_columns(tables: Iterable[TableStatus]) -> list[str]:
@@ -263,6 +279,7 @@ def _status_row(status: RunStatus) -> Row:
     "loss": status.learner.get("loss"),
     "mean_q": status.learner.get("mean_q"),
     **_table_values(status.tables),
+    **_measure_values("rollout", status.recent_measures),
   }
 
 
@@ -270,6 +287,7 @@ def _status_tags(status: RunStatus) -> Row:
   return {
     "rollout/ep_rew_mean": status.recent_return,
     "rollout/ep_len_mean": status.recent_length,
+    **_measure_values("rollout", status.recent_measures),
     "time/fps": status.environment_steps_per_second,
     "train/n_updates": status.gradient_steps,
     **{f"train/{name}": value for name, value in status.learner.items()},
@@ -282,16 +300,24 @@ def _measured(values: Mapping[str, float | None]) -> Iterator[tuple[str, float]]
 
 
 class CsvLog:
-  """A CSV file with one header, to which rows are appended."""
+  """A CSV file with one header, to which rows are appended. A row with a new column widens it: all of it is written anew."""
 
   def __init__(self, path: pathlib.Path, columns: Sequence[str]):
     """Opens the file; its header has at least `columns`."""
-    self._file = _open_csv(path, columns)
-    with path.open(newline="") as file:
-      self._writer = csv.DictWriter(self._file, next(csv.reader(file)), extrasaction="ignore")
+    self._path = path
+    self._open(columns)
+
+  def _open(self, columns: Sequence[str]) -> None:
+    self._file = _open_csv(self._path, columns)
+    with self._path.open(newline="") as file:
+      self._writer = csv.DictWriter(self._file, next(csv.reader(file)))
 
   def write(self, row: Row) -> None:
     """Appends a row; cells are empty where it has no finite value."""
+    new = [name for name in row if name not in self._writer.fieldnames]
+    if new:
+      self._file.close()
+      self._open(new)
     self._writer.writerow(
       {name: value if isinstance(value, int) else f"{value:.10g}" for name, value in _measured(row)}
     )
@@ -310,7 +336,7 @@ def _open_csv(path: pathlib.Path, columns: Sequence[str]) -> IO[str]:
   old = _read_text(path).rpartition("\n")[0].splitlines() if path.is_file() else []
   rows = list(csv.reader(old))
   header = rows[0] if rows else []
-  # A resumed run may have new tables; their columns go to the right of the old ones.
+  # A resumed run may have new tables, and any run new measures; their columns go to the right of the old ones.
   header = [*header, *(name for name in columns if name not in header)]
   rows = [header, *(row + [""] * (len(header) - len(row)) for row in rows[1:])]
   swap = path.with_suffix(".tmp")

@@ -3,6 +3,7 @@
 from slipstream.commands import (
   act,
   attach,
+  console,
   doctor,
   evaluate,
   events,
@@ -27,6 +28,7 @@ _MODULES = (
   act,
   evaluate,
   attach,
+  console,
   status,
   snapshot,
   stop,

@@ -15,11 +15,14 @@ from launch.process_id import CLIENT
 from slipstream.commands.command import Arguments, Command
 from slipstream.commands.flags import (
   define_allow_module,
+  define_console,
   define_metrics_port,
   define_pythonpath,
   define_server,
   define_server_timeout,
+  given_console,
   given_endpoint,
+  given_environment,
   given_trust,
 )
 
@@ -35,6 +38,7 @@ def _define_flags(values: flags.FlagValues) -> None:
   define_allow_module(values)
   define_metrics_port(values)
   flags.DEFINE_string("name", "", "A name that is unique in the run; empty takes actor_<index>.", flag_values=values)
+  define_console(values)
   flags.DEFINE_integer(
     "index",
     None,
@@ -58,11 +62,14 @@ def _run(arguments: Arguments) -> int:
   values = arguments.flags
   index, name = identity(values)
   check_name("Worker", name)
-  server, trust = given_endpoint(values), given_trust(values)
+  server, trust, environment = given_endpoint(values), given_trust(values), given_environment(arguments)
+  console = given_console(values)
   with opened_exporter(values.metrics_port, "actor", name) as exporter:
     from launch import roles  # It imports TensorFlow, while the exporter answers already.
 
-    act = functools.partial(roles.act, endpoint=server, index=index, trust=trust)
+    act = functools.partial(
+      roles.act, endpoint=server, index=index, trust=trust, arguments=environment, console=console
+    )
     return run_role(name, act, values.verbose, exporter)
 
 
@@ -104,4 +111,6 @@ def index_from(environment: Mapping[str, str]) -> int:
   return 0
 
 
-COMMAND = Command("act", "one rollout worker, against a server", _define_flags, _run, parity=CLIENT)
+COMMAND = Command(
+  "act", "one rollout worker, against a server", _define_flags, _run, parity=CLIENT, takes_environment=True
+)

@@ -10,6 +10,7 @@ from absl import flags
 from configs import UserError
 
 _OVERRIDE = "--config."
+_ENVIRONMENT = "--environment."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,10 +20,12 @@ class Arguments:
   Attributes:
     flags: the command's flags, parsed.
     overrides: path -> value of each `--config.path=value`; empty for a command without --config.
+    environment: name -> value of each `--environment.name=value`; empty for a command that takes none.
   """
 
   flags: flags.FlagValues
   overrides: Mapping[str, str]
+  environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +40,7 @@ class Command:
     positional: a flag whose value may also be given as the first word, without dashes; all such words if the flag takes several
       values.
     parity: of its process id, for a command that talks to a server; see `launch.process_id`.
+    takes_environment: whether it takes `--environment.name=value`, which replaces an argument of the run's environment.
   """
 
   name: str
@@ -45,6 +49,7 @@ class Command:
   run: Callable[[Arguments], int]
   positional: str = ""
   parity: int | None = None
+  takes_environment: bool = False
 
   def parse(self, words: Sequence[str]) -> Arguments:
     """Reads what was typed after the command's name.
@@ -53,7 +58,13 @@ class Command:
       UserError: a word is not a flag of this command, or a value does not suit its flag.
     """
     rest, overrides = split_overrides(words)
+    rest, environment = split_overrides(rest, _ENVIRONMENT)
     values = self._flags()
+    if environment and not self.takes_environment:
+      raise UserError(
+        f"'slipstream {self.name}' takes no --environment.*: set environment.arguments in the config (--config.environment."
+        "arguments.NAME=VALUE of 'train'), or give it to 'act', 'attach' or 'evaluate'."
+      )
     if overrides and "config" not in values:
       raise UserError(
         f"'slipstream {self.name}' takes no --config.* of its own: give it to 'train', 'serve' or 'events'."
@@ -68,7 +79,7 @@ class Command:
       raise UserError(_explain(error, self.name, values)) from None
     if rest:
       raise UserError(f"{rest[0]!r} is not a flag of 'slipstream {self.name}': flags begin with --.")
-    return Arguments(values, overrides)
+    return Arguments(values, overrides, environment)
 
   def help(self) -> str:
     """The command's summary and flags."""
@@ -81,6 +92,10 @@ class Command:
       default = "" if flag.default in ("", None, []) else f" [{flag.default}]"
       # absl adds a line of its own to flags that take several values.
       lines.append(f"  --{name}{default}\n      {flag.help.partition(';' + chr(10))[0]}")
+    if self.takes_environment:
+      lines.append(
+        "  --environment.NAME=VALUE\n      An argument of this process's environments, in place of the config's."
+      )
     return "\n".join(lines)
 
   def _takes_several(self, values: flags.FlagValues) -> bool:
@@ -118,8 +133,8 @@ def _explain(error: flags.Error, command: str, values: flags.FlagValues) -> str:
   return f"--{name} is {value!r}: it must be {expected} (see 'slipstream {command} --help')."
 
 
-def split_overrides(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-  """Takes `--config.path=value` (or `--config.path value`) out of a command line.
+def split_overrides(words: Sequence[str], prefix: str = _OVERRIDE) -> tuple[list[str], dict[str, str]]:
+  """Takes `--config.path=value` (or `--config.path value`), or what else begins with `prefix`, out of a command line.
 
   Returns:
     The other words, and path -> value.
@@ -131,10 +146,10 @@ def split_overrides(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
   overrides: dict[str, str] = {}
   waiting = iter(words)
   for word in waiting:
-    if not word.startswith(_OVERRIDE):
+    if not word.startswith(prefix):
       rest.append(word)
       continue
-    path, separator, value = word.removeprefix(_OVERRIDE).partition("=")
+    path, separator, value = word.removeprefix(prefix).partition("=")
     if not separator:
       value = next(waiting, "--")
       if value.startswith("--"):

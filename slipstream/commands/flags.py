@@ -3,12 +3,14 @@
 import os
 import pathlib
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from configs import PRESETS, RunConfig, UserError, load_config, override
+from configs import PRESETS, ActorConfig, RunConfig, UserError, load_config, override, to_dict
+from configs.consoles import check_address
 from configs.methods import METHODS, apply_method
+from configs.serialization import parse_value
 from launch.process import SERVER_TIMEOUT_SECONDS
 from launch.run_directory import RunDirectory, open_run_directory
 from slipstream.commands.command import Arguments
@@ -62,6 +64,27 @@ def define_allow_module(values: flags.FlagValues) -> None:
     "Installed packages, separated by ',', that may be imported because the run's config names them.",
     flag_values=values,
   )
+
+
+def define_console(values: flags.FlagValues) -> None:
+  """--console; see `given_console`."""
+  flags.DEFINE_string(
+    "console",
+    "",
+    "host:port of the console to play on, which has the run's environment; empty to make the environment in this process.",
+    flag_values=values,
+  )
+
+
+def given_console(values: flags.FlagValues) -> str:
+  """The console's address; empty for none.
+
+  Raises:
+    UserError: it is no address.
+  """
+  if values.console:
+    check_address(values.console)
+  return str(values.console)
 
 
 def given_trust(values: flags.FlagValues) -> "Trust":
@@ -285,6 +308,19 @@ def given_endpoint(values: flags.FlagValues) -> "Endpoint":
     raise UserError("No --server is given: write --server=host:port of a running replay server, or --server=@RUN_DIR.")
   timeout = values.server_timeout if "server_timeout" in values else SERVER_TIMEOUT_SECONDS
   return Endpoint(values.server, timeout, given_tls(values))
+
+
+def given_environment(arguments: Arguments) -> dict[str, Any]:
+  """The arguments of --environment.NAME=VALUE, as JSON values; a value is read as that of an override of the config.
+
+  Raises:
+    UserError: a name is none of a keyword argument, or a value is not JSON.
+  """
+  for name in arguments.environment:
+    if not name.isidentifier():
+      raise UserError(f"--environment.{name} names no argument of an environment: write --environment.NAME=VALUE.")
+  given = {name: parse_value(text) for name, text in arguments.environment.items()}
+  return dict(to_dict(ActorConfig(environment_arguments=given))["environment_arguments"])
 
 
 def given_run(values: flags.FlagValues) -> RunDirectory | None:

@@ -28,7 +28,7 @@ def _run(arguments: Arguments) -> int:
   from rich.console import Console
 
   from launch.endpoint import connected
-  from launch.view import render
+  from launch.view.panel import render
 
   values = arguments.flags
   with connected(given_endpoint(values)) as connection:
@@ -61,7 +61,7 @@ def first_status(connection: "Connection") -> "RunStatus":
 
 
 def _watch(connection: "Connection", status: "RunStatus") -> None:
-  from launch.view import RunView
+  from launch.view.run_view import RunView
   from replay_server.contract.run import read_live_status
 
   with RunView() as view:

@@ -79,6 +79,23 @@ def test_a_version_is_evaluated_once_and_one_that_has_not_learned_never(tmp_path
   assert all(0 < summary.mean_length <= TIME_LIMIT for summary in summaries)
 
 
+def test_an_evaluation_has_the_means_of_the_measures_of_its_episodes(tmp_path: pathlib.Path) -> None:
+  config = make_run()
+  world = dataclasses.replace(config.environment, name="tests.measured_world:Measured")
+  world = dataclasses.replace(world, arguments={"room_size": 2, "time_limit": 200, "level": 1.5})
+  goal = dataclasses.replace(config.evaluator, epsilon=1.0, episodes=40)
+  with serving(dataclasses.replace(config, environment=world, evaluator=goal), tmp_path, SPEC, inline=True) as server:
+    PolicyPublisher(server.connection).publish(snapshot(2, learner_steps=20))
+    assert Evaluator(server.connection, server.manifest, 0, threading.Event()).step()
+    (summary,) = _summaries(server)
+  reached = summary.measures["reached"]
+  assert 0 < reached < 1
+  assert summary.measures["level"] == 1.5
+  # In those episodes that did not reach the goal it took all steps.
+  way = (summary.mean_length - (1 - reached) * 200) / reached
+  assert summary.measures["way"] == pytest.approx(way)
+
+
 def test_evaluations_use_the_configs_epsilon_and_a_greedy_behaviour_has_none(
   tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

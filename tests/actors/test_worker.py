@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from actors import worker as worker_module
+from actors import policy_feed
 from actors.behaviour import Behaviour
 from actors.worker import RolloutWorker
-from configs import EventSpec, NetworkConfig, RunConfig, Stopped, UserError
+from configs import EnvironmentConfig, EventSpec, NetworkConfig, RunConfig, Stopped, UserError
 from networks import count_weights, make_acting_q_network
 from replay_server.contract import layout
 from replay_server.contract import policy as policy_module
@@ -74,6 +74,65 @@ def test_a_worker_on_a_link_too_slow_for_its_policy_says_so(
       link.bytes_per_second = 1e9
       worker.step()  # A supervisor would start it again; here the link has become faster.
       assert worker.behaviours[0].version == 1
+
+
+def test_a_vector_environment_gives_the_tables_that_single_environments_give(
+  tmp_path: pathlib.Path, stop: threading.Event
+) -> None:
+  tables = []
+  for name in ("three_rooms", "tests.vector_worlds:three_rooms"):
+    config = with_goal(make_run(environments=3, random_steps=1_000))
+    events = (dataclasses.replace(config.events[0], condition="environments.three_rooms:at_gap"),)
+    config = dataclasses.replace(config, events=events, environment=dataclasses.replace(config.environment, name=name))
+    with serving(config, tmp_path / name, SPEC, inline=True) as server:
+      worker = _run(server, config, stop, 10 * TIME_LIMIT)
+      assert worker.environment_steps == 3 * 10 * TIME_LIMIT
+      tables.append({table: _contents(server, table) for table in ("default", "done")})
+  singles, vector = tables
+  # The worlds do not depend on their seeds, nor the actions on them.
+  assert sum(len(episode) for episode in singles["done"]) > 10
+  assert vector == singles
+
+
+def _contents(server: ReplayServer, table: str) -> list[list[tuple[object, ...]]]:
+  """The rows of a table, by episode; the ids of episodes are random."""
+  keys = ("action", "reward", "discount", "step", "events", "terminated", "truncated", "policy_version")
+  by_episode: dict[int, list[tuple[object, ...]]] = {}
+  for row in drain(server.connection, table, CODEC):
+    values = (*(row[key].item() for key in keys), row["observation"].tobytes(), row["next_observation"].tobytes())
+    by_episode.setdefault(int(row["episode"]), []).append(values)
+  return sorted(by_episode.values())
+
+
+def test_a_worker_drops_the_episodes_that_its_world_lost_and_goes_on(
+  tmp_path: pathlib.Path, stop: threading.Event, capfd: pytest.CaptureFixture[str]
+) -> None:
+  config = make_run(environments=2, random_steps=1_000)
+  world = EnvironmentConfig(
+    "tests.vector_worlds:Losing",
+    {**config.environment.arguments, "lost": [6, 20], "failures": 1},
+  )
+  config = dataclasses.replace(config, environment=world)
+  with serving(config, tmp_path, SPEC, inline=True) as server:
+    worker = _worker(server, stop)
+    waits = []
+    while worker.environment_steps < 2 * 5 * TIME_LIMIT:
+      worker.step()
+      waits.append(worker.state)
+    worker.flush()
+    assert worker.dropped_episodes == 4
+    assert worker.metrics()["dropped_episodes"] == 4
+    worker.close()
+    rows = drain(server.connection, "default", CODEC)
+    summaries = _summaries(server)
+  assert "waiting for its world: The console is still away." in waits
+  assert capfd.readouterr().out.count("The console died. It goes on with new episodes.") == 2
+  assert len(rows) == worker.environment_steps
+  # Dropped episodes keep the rows that were sent, and have no summary; all others are whole.
+  lengths = sorted(len(episode) for episode in _episodes(rows))
+  assert len(summaries) == worker.episodes
+  assert sum(row["truncated"] or row["terminated"] for row in rows) == worker.episodes
+  assert lengths.count(5) >= 2
 
 
 def test_every_environment_of_a_worker_writes_whole_episodes_of_its_own(
@@ -147,7 +206,7 @@ def test_new_items_have_the_largest_priorities_that_came_with_the_policy(
 def test_a_worker_warms_up_with_random_actions_and_then_needs_a_policy(
   tmp_path: pathlib.Path, stop: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-  monkeypatch.setattr(worker_module, "POLICY_POLL_SECONDS", 0.02)
+  monkeypatch.setattr(policy_feed, "POLICY_POLL_SECONDS", 0.02)
   config = make_run(random_steps=30, weights_timeout_seconds=0.2)
   with serving(config, tmp_path, SPEC, inline=True) as server:
     worker = _worker(server, stop)

@@ -33,14 +33,21 @@ print(values.tolist(), double.keeps_code, double.__doc__, double.__name__)
 """
 
 
-def _run(folder: pathlib.Path, **env: str) -> str:
+def _start(folder: pathlib.Path, **env: str) -> "subprocess.Popen[str]":
   command = [sys.executable, "-W", "error", str(folder / "kernels_of_test.py")]
   inherited = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA")}
-  done = subprocess.run(
-    command, cwd=folder, env={**inherited, "PYTHONPATH": str(_ROOT), **env}, capture_output=True, text=True, check=False
-  )
-  assert done.returncode == 0, done.stderr
-  return done.stdout.strip()
+  whole = {**inherited, "PYTHONPATH": str(_ROOT), **env}
+  return subprocess.Popen(command, cwd=folder, env=whole, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def _end(process: "subprocess.Popen[str]") -> str:
+  said, errors = process.communicate(timeout=120)
+  assert process.returncode == 0, errors
+  return said.strip()
+
+
+def _run(folder: pathlib.Path, **env: str) -> str:
+  return _end(_start(folder, **env))
 
 
 @pytest.fixture
@@ -55,6 +62,13 @@ def test_compiled_code_is_kept_beside_its_file(module: pathlib.Path) -> None:
   assert kept
   assert _run(module) == "[4.0, 4.0, 4.0] True Doubles. double"
   assert kept == {path.name: path.stat().st_mtime_ns for path in (module / "__pycache__").glob("*.nb*")}
+
+
+def test_of_processes_that_start_together_one_compiles(module: pathlib.Path) -> None:
+  path = module / "kernels_of_test.py"
+  path.write_text(path.read_text() + "print(sum(double._compiled.stats.cache_misses.values()))\n")
+  processes = [_start(module) for _ in range(4)]
+  assert sorted(_end(process).splitlines()[-1] for process in processes) == ["0", "0", "0", "1"]
 
 
 def test_where_no_folder_takes_compiled_code_it_is_compiled_in_memory(module: pathlib.Path) -> None:

@@ -21,7 +21,10 @@ from environments import TwoRooms, make_event_environment
 
 # Presets with events of high reward, and all presets with continuous actions.
 MUJOCO = ["halfcheetah", "hopper", "walker2d", "humanoid", "halfcheetah_large"]
-CONTINUOUS = [preset for preset in PRESETS if load_config(preset).learner.algorithm.ACTIONS == "continuous"]
+RACES = ["slingshot", "slingshot_paper", "time_trial", "time_trial_paper"]
+CONTINUOUS = [
+  preset for preset in PRESETS if preset not in RACES and load_config(preset).learner.algorithm.ACTIONS == "continuous"
+]
 
 
 @pytest.fixture
@@ -100,9 +103,49 @@ def test_workers_of_continuous_worlds_act_with_the_newest_policy(preset):
   assert config.actor.policy_period_steps == pytest.approx(config.learner.publish_period_updates * steps_per_update)
 
 
-def test_workers_of_discrete_worlds_keep_a_policy_through_an_episode():
-  for preset in set(PRESETS) - set(CONTINUOUS):
+def test_workers_of_discrete_worlds_and_of_races_keep_a_policy_through_an_episode():
+  for preset in set(PRESETS) - {*CONTINUOUS, "time_trial"}:
     assert load_config(preset).actor.policy_period_steps is None
+
+
+@pytest.mark.parametrize(
+  ("preset", "capacity", "min_size", "shares", "histories"),
+  [
+    ("slingshot_paper", 2_500_000, 5_000, {"slipstream": 0.1, "won": 0.1}, [100, 150]),
+    ("time_trial_paper", 10_000_000, 1_024, {"re_established": 0.01}, [70]),
+  ],
+)
+def test_the_races_have_the_parameters_of_appendix_a_3(preset, capacity, min_size, shares, histories):
+  config = load_config(preset)
+  replay, learner = config.replay, config.learner
+  assert {table.name: table.probability for table in replay.tables} == shares
+  assert {replay.capacity_of(table) / capacity for table in replay.tables} == set(shares.values())
+  assert sum(replay.capacity_of(table) for table in replay.all_tables) == capacity
+  assert {table.min_size for table in replay.all_tables} == {min_size}
+  assert [event.history for event in config.events] == histories
+  assert config.network.hidden_sizes == (2048,) * 4
+  assert isinstance(learner.algorithm, QrSacConfig)
+  assert (learner.learning_rate, learner.algorithm.policy_learning_rate) == (5e-5, 2.5e-5)
+  assert (learner.algorithm.policy_dropout, learner.algorithm.temperature) == (0.1, 0.01)
+  assert not learner.algorithm.learn_temperature
+  assert (learner.batch_size, learner.discount, config.actor.workers) == (1_024, 0.9896, 20)
+  # Every five epochs of 6,000 mini-batches.
+  assert (config.evaluator.schedule, config.evaluator.period_updates) == ("updates", 30_000)
+
+
+@pytest.mark.parametrize("name", ["slingshot", "time_trial"])
+def test_a_race_for_two_cores_has_the_papers_events_shares_and_scenario(name):
+  small, paper = load_config(name), load_config(f"{name}_paper")
+  assert small.events == paper.events
+  assert [(table.name, table.probability) for table in small.replay.all_tables] == [
+    (table.name, table.probability) for table in paper.replay.all_tables
+  ]
+  assert small.environment.name == paper.environment.name
+  assert small.actor.environments == paper.actor.environments
+  # An episode of twenty cars is too long for one policy.
+  assert (small.actor.policy_period_steps is None) == (name == "slingshot")
+  assert small.evaluator.environment_arguments == paper.evaluator.environment_arguments
+  assert small.learner.discount == paper.learner.discount
 
 
 def test_every_event_and_table_of_a_preset_can_be_reached_by_its_name():

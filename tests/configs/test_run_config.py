@@ -19,6 +19,7 @@ from configs import (
   Td3Config,
   UserError,
   from_json,
+  override,
   to_json,
 )
 
@@ -32,6 +33,22 @@ def goal_event(history=10, name="goal", table="goal"):
 
 def make_replay(*tables, default=DEFAULT, capacity=100, **settings):
   return ReplayConfig(capacity=capacity, default=default, tables=tables, **settings)
+
+
+def test_each_role_has_its_own_arguments_over_those_of_the_environment():
+  config = override(
+    RunConfig(environment=EnvironmentConfig("world", {"laps": 1, "cars": 2})),
+    {"actor.environment_arguments.cars": "20", "evaluator.environment_arguments": "{'laps': 3, 'pace': 'real'}"},
+  )
+  assert config.of_workers.environment.arguments == {"laps": 1, "cars": 20}
+  assert config.of_evaluator.environment.arguments == {"laps": 3, "cars": 2, "pace": "real"}
+  given = config.with_arguments("actor", {"cars": 5}).with_arguments("evaluator", {"pace": "fast"})
+  assert given.of_workers.environment.arguments == {"laps": 1, "cars": 5}
+  assert given.of_workers.of_workers == given.of_workers
+  assert given.of_evaluator.environment.arguments == {"laps": 3, "cars": 2, "pace": "fast"}
+  assert given.environment == config.environment
+  assert RunConfig().of_workers == RunConfig().of_evaluator == RunConfig()
+  assert from_json(to_json(given)) == given
 
 
 def test_every_part_has_a_default_that_is_valid():

@@ -88,7 +88,7 @@ def test_roles_run_as_a_user_of_their_own_below_an_init():
   assert ("ENTRYPOINT", '["/usr/bin/tini", "--", "slipstream"]') in instructions
 
 
-@pytest.mark.parametrize("name", ["image", "cpu", "sbom"])
+@pytest.mark.parametrize("name", ["image", "cpu", "sbom", "console"])
 def test_locks_hold_hashes_and_no_place(name):
   assert all(hashes for _, hashes in _lock(f"requirements-{name}.lock").values())
   text = (ROOT / f"requirements-{name}.lock").read_text()

@@ -99,7 +99,11 @@ def test_any_keyword_reaches_a_function_that_takes_any(user_module):
       r"'three_rooms' has no argument 'q': it takes room_size, gaps, time_limit, render_mode\.",
     ),
     ("three_rooms", {"room_size": 0}, r"^three_rooms has the room_size 0"),
-    ("user_worlds:not_an_env", {}, r"'user_worlds:not_an_env' is a str: it must be a gymnasium\.Env\."),
+    (
+      "user_worlds:not_an_env",
+      {},
+      r"'user_worlds:not_an_env' is a str: it must be a gymnasium\.Env or",
+    ),
     ("user_worlds:not_an_env", {"q": 1}, r"has no argument 'q': it takes none\."),
     ("user_worlds:raises", {}, r"cannot be made with the arguments {} \(RuntimeError: no console answers\): check"),
     ("user_worlds:refuses", {}, r"^Plug the console in\.$"),

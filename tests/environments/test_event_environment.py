@@ -152,6 +152,45 @@ def test_the_same_seed_gives_the_same_episodes():
   assert not np.array_equal(play(5), play(6))
 
 
+class Measuring(Scripted):
+  """Gives `measures` at each step in turn, None for none."""
+
+  def __init__(self, *measures):
+    super().__init__(steps=[([0.0], 0.0, False, index == len(measures) - 1) for index in range(len(measures))])
+    self.measures = iter(measures)
+
+  def step(self, action):
+    *answer, info = super().step(action)
+    measures = next(self.measures)
+    return (*answer, info if measures is None else {**info, "measures": measures})
+
+
+def test_measures_come_with_the_last_step_alone():
+  env = EventEnvironment(Measuring({"lap": np.nan}, None, {"lap": np.float32(1.5), "won": np.bool_(True)}))
+  steps = [env.reset(), *(env.step(0) for _ in range(3))]
+  assert [dict(step.measures) for step in steps] == [{}, {}, {}, {"lap": 1.5, "won": 1.0}]
+  without = EventEnvironment(Measuring(None))
+  without.reset()
+  assert dict(without.step(0).measures) == {}
+
+
+class Naming(Scripted):
+  """Ends an episode at every step, with a measure of another name."""
+
+  def step(self, action):
+    return [0.0], 0.0, True, False, {"measures": {f"lap_{len(self.seeds)}": 1.0}}
+
+
+def test_the_names_of_measures_are_bounded_over_all_episodes():
+  env = EventEnvironment(Naming())
+  for episode in range(1, 33):
+    env.reset()
+    assert dict(env.step(0).measures) == {f"lap_{episode}": 1.0}
+  env.reset()
+  with pytest.raises(UserError, match=r"cannot be used: they have had 33 names by now, more than 32; give a dict"):
+    env.step(0)
+
+
 def test_events_come_with_the_step_that_fired_them():
   gym_env = ThreeRooms(room_size=2, gaps=(1, 1))
   env = EventEnvironment(gym_env, (GAP, DONE))

@@ -59,6 +59,11 @@ def test_a_world_that_raises_is_named_with_the_call_and_its_own_frames(arguments
     ({"in_step": "text"}, "returned truncated = 'no' (str) from step: return True or False"),
     ({"in_step": "no_reward"}, "returned the reward None (NoneType) from step: it must be one finite number."),
     ({"in_step": "nan_reward"}, "returned the reward nan (float) from step: it must be one finite number."),
+    ({"in_step": "measure_list"}, "that cannot be used: they are a list; give a dict of names and finite numbers"),
+    ({"in_step": "measure_name"}, "'lap time' is no name of at most 64 letters, digits and underscores; give a dict"),
+    ({"in_step": "nan_measure"}, "'lap' is nan (float), which is no finite number; give a dict"),
+    ({"in_step": "text_measure"}, "'lap' is 1:33 (str), which is no finite number; give a dict"),
+    ({"in_step": "many_measures"}, "they are 33, more than 32; give a dict"),
     ({"in_reset": "shape"}, "an observation from reset that is outside its observation_space: it has the shape (3,)"),
     (
       {"in_reset": "far"},

@@ -91,6 +91,26 @@ def test_other_code_is_refused_with_the_flag_that_allows_it(config: RunConfig, n
   assert f"--allow_module={package}." in str(refused.value)
 
 
+@pytest.mark.parametrize("part", ["", "actor", "evaluator"])
+@pytest.mark.parametrize("text", ["os:mkdir", "sys:Env-v1", "os.path:join"])
+def test_code_in_the_arguments_of_any_roles_environment_is_refused(part: str, text: str) -> None:
+  arguments = {"deeply": [{"nested": text}], "map": "level:easy", "note": "see: os"}
+  config = _config("CartPole-v1")
+  if part:
+    config = config.with_arguments("actor" if part == "actor" else "evaluator", arguments)
+  else:
+    config = dataclasses.replace(config, environment=dataclasses.replace(config.environment, arguments=arguments))
+  module = text.partition(":")[0]
+  with pytest.raises(UserError, match=rf"an argument of the environment '{text}', and the module {module} may not"):
+    Trust().check(config)
+  Trust(packages=(module.partition(".")[0],)).check(config)
+  assert packages_of(config) == [module.partition(".")[0]]
+
+
+def test_a_trusted_function_does_with_its_arguments_what_it_wants(folder: str) -> None:
+  Trust(folders=(folder,)).check(_config("trusted_worlds:Own").with_arguments("actor", {"world": "os:mkdir"}))
+
+
 def test_a_module_that_is_not_allowed_is_not_imported(folder: str) -> None:
   with pytest.raises(UserError, match="--allow_module=trusted_worlds"):
     Trust().check(_config("trusted_worlds:Own"))
@@ -135,3 +155,14 @@ def test_checking_a_preset_imports_neither_tensorflow_nor_reverb() -> None:
     "Trust().check(load_config('three_rooms')); sys.exit(bool({'tensorflow', 'reverb'} & set(sys.modules)))"
   )
   assert subprocess.run([sys.executable, "-c", program]).returncode == 0
+
+
+def test_the_consoles_client_is_trusted_and_what_else_is_in_its_room_is_not() -> None:
+  def config(name: str) -> RunConfig:
+    return RunConfig(environment=EnvironmentConfig(name, {"address": "localhost:1"}))
+
+  Trust().check(config("consoles.client:Console"))
+  assert packages_of(config("consoles.client:Console")) == []
+  for name in ("consoles.server:ConsoleServer", "consoles.client:np.load"):
+    with pytest.raises(UserError):
+      Trust().check(config(name))

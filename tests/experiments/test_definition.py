@@ -6,7 +6,7 @@ import pytest
 
 from configs import UserError, from_json, to_json
 from environments import load_reference
-from experiments.definition import Method, Panel, Threshold, environment_steps
+from experiments.definition import LateMeasure, Method, Panel, Threshold, environment_steps
 from experiments.jobs import plan
 from experiments.registry import EXPERIMENTS, find_budget, find_experiment
 from tests.experiments.tiny import CONFIG, make_experiment
@@ -84,6 +84,10 @@ def test_curves_that_nothing_measures_and_names_that_occur_twice_are_refused():
     make_experiment(panels=(Panel("reutrn", "return"),))
   with pytest.raises(ValueError, match="no curve 'solved'"):
     make_experiment(thresholds=(Threshold("solved", 1, ""),))
+  with pytest.raises(ValueError, match="no curve 'margin'"):
+    make_experiment(late=(LateMeasure("margin", "", "", 0.2),))
+  with pytest.raises(ValueError, match="no curve 'won'"):
+    make_experiment(late=(LateMeasure("eval_return", "", "", 0.2, given="won"),))
   with pytest.raises(ValueError, match="two methods of one name"):
     make_experiment(methods=make_experiment().methods * 2)
 

@@ -1,8 +1,10 @@
 """The pictures' colours."""
 
+import numpy as np
 import pytest
 from PIL import Image
 
+from experiments.definition import eval_measure
 from experiments.jobs import RunResult
 from experiments.pictures import draw, styles_of
 from experiments.registry import EXPERIMENTS, find_experiment
@@ -34,3 +36,23 @@ def test_a_panel_of_methods_that_were_not_run_is_left_out(tmp_path):
   # Four panels in two rows, and six in three.
   assert sizes[0][0] == sizes[1][0]
   assert sizes[1][1] - sizes[0][1] == pytest.approx(3.4 * 150)
+
+
+def test_late_measures_have_panels_after_the_others_also_where_no_run_has_a_value(tmp_path):
+  experiment = find_experiment("slingshot")
+  won, margin = (experiment.recorded.index(eval_measure(name)) for name in ("won", "margin"))
+  values = np.ones((2, len(experiment.columns)))
+  values[:, 1] = 100, 200
+  start = len(experiment.columns) - len(experiment.recorded)
+  values[:, start + won] = 0
+  lost = RunResult("0", "uniform", 0, experiment.columns, tuple(map(tuple, values)))
+  values[:, start + won] = 1
+  values[:, start + margin] = 14, 18
+  winning = RunResult("0", "sset", 0, experiment.columns, tuple(map(tuple, values)))
+  path = tmp_path / "races.png"
+  draw(experiment, experiment.select(["uniform", "sset"]), {"uniform": [lost, lost], "sset": [winning, lost]}, path)
+  with Image.open(path) as picture:
+    width, height = picture.size
+  # Four panels in two rows.
+  assert width == pytest.approx(9.6 * 150)
+  assert height == pytest.approx((2 * 3.4 + 0.9) * 150)

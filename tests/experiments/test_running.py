@@ -49,6 +49,7 @@ def test_an_experiment_leaves_a_csv_of_all_curves(finished):
     "eval_length",
     "eval_solved",
     "train_return",
+    "eval/measures/way",
     "summed_q",
   ]
   for name in ("uniform", "sset"):
@@ -59,6 +60,9 @@ def test_an_experiment_leaves_a_csv_of_all_curves(finished):
       assert all(row["summed_q"] for row in curve)
       # Episodes take at most a hundred steps, at -.1 each.
       assert all(-10.1 < float(row["train_return"]) < 1 for row in curve)
+      # An evaluation has one episode, and only one that reaches the goal has this measure.
+      ways = [row["eval_length"] if row["eval_solved"] == "1" else "" for row in curve]
+      assert [row["eval/measures/way"] for row in curve] == ways
       assert all((row["eval_solved"] == "1") == (float(row["eval_return"]) > -9.9) for row in curve)
   assert len(rows) == 20
 

@@ -1,5 +1,6 @@
 """The statistics on arrays whose answers are worked out by hand."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -9,8 +10,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from experiments import statistics
-from experiments.definition import Threshold
-from tests.experiments.tiny import make_result
+from experiments.definition import LateMeasure, Threshold
+from tests.experiments.tiny import make_columns, make_result
 
 SOLVED = Threshold("eval_solved", 1.0, "the goal")
 
@@ -26,6 +27,57 @@ def test_a_late_mean_is_that_of_the_last_quarter_of_the_steps():
   assert statistics.late_mean(make_result([9, 9, 9, 1]), "eval_return") == 1
   assert statistics.late_mean(make_result([9, 9, 9, 9, 9, 9, 1, 2]), "eval_return") == 1.5
   assert statistics.late_mean(make_result([9, 9, 9, 4, 1]), "eval_return") == 2.5
+
+
+def test_a_curve_and_a_late_mean_leave_out_evaluations_without_a_value():
+  one, two = make_result([1, 2, 3, math.nan]), make_result([3, math.nan, 5, 6])
+  drawn = statistics.curve([one, two], "eval_return", "std")
+  assert list(drawn.gradient_steps) == [100, 300]
+  assert list(drawn.mean) == [2, 4]
+  assert math.isnan(statistics.late_mean(one, "eval_return"))
+  assert statistics.late_mean(two, "eval_return") == 6
+  assert len(statistics.curve([make_result([math.nan])] * 2, "eval_return", "interval").mean) == 0
+
+
+def test_a_cumulative_curve_is_that_of_the_sums_over_the_evaluations_so_far():
+  one, two = make_columns({"won": [0, 1, math.nan, 1]}), make_columns({"won": [1, 1, 1, 1]})
+  np.testing.assert_array_equal(statistics.running_sum(one, "won"), [0, 1, 1, 2])
+  drawn = statistics.curve([one, two], "won", "std", cumulative=True)
+  np.testing.assert_array_equal(drawn.gradient_steps, [100, 200, 300, 400])
+  np.testing.assert_array_equal(drawn.mean, [0.5, 1.5, 2, 3])
+
+
+@given(st.lists(st.floats(-1e6, 1e6) | st.just(math.nan), min_size=1, max_size=30))
+def test_running_sums_end_at_the_sum_and_never_lack_a_value(values):
+  sums = statistics.running_sum(make_columns({"off_course": values}), "off_course")
+  assert len(sums) == len(values)
+  assert sums[-1] == pytest.approx(sum(value for value in values if not math.isnan(value)), abs=1e-3)
+
+
+def test_late_values_are_those_of_the_last_part_without_what_is_left_out():
+  margins = [9.0, 9, 9, 9, 9, 9, 9, 9, -5, 12]
+  won = [1.0, 1, 1, 1, 1, 1, 1, 1, 0, 1]
+  run = make_columns({"margin": margins, "won": won})
+  late = LateMeasure("margin", "margin", "margin", part=0.2)
+  np.testing.assert_array_equal(statistics.late_values(run, late), [-5, 12])
+  np.testing.assert_array_equal(statistics.late_values(run, dataclasses.replace(late, given="won")), [12])
+  np.testing.assert_array_equal(statistics.late_values(run, dataclasses.replace(late, part=0.5)), [9, 9, 9, -5, 12])
+  np.testing.assert_array_equal(statistics.late_values(run, dataclasses.replace(late, part=1.0)), margins)
+
+
+def test_a_run_that_never_won_has_no_late_values():
+  run = make_columns({"margin": [-3.0, -2], "won": [0.0, 0.0]})
+  assert len(statistics.late_values(run, LateMeasure("margin", "", "", 1.0, given="won"))) == 0
+  # A world may leave a measure out, such as the best lap of an episode without a whole one.
+  run = make_columns({"lap": [math.nan, 124, math.nan]})
+  np.testing.assert_array_equal(statistics.late_values(run, LateMeasure("lap", "", "", 1.0)), [124])
+
+
+@given(st.integers(1, 300))
+def test_the_last_fifth_and_half_of_equal_steps_have_as_many_evaluations_as_they_should(count):
+  run = make_columns({"won": [1.0] * count})
+  assert len(statistics.late_values(run, LateMeasure("won", "", "", 0.2))) == -(-count // 5)
+  assert len(statistics.late_values(run, LateMeasure("won", "", "", 0.5))) == -(-count // 2)
 
 
 def test_the_interval_of_a_mean_is_students():

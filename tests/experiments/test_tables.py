@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from experiments.definition import Panel
+from experiments.definition import LateMeasure, Panel
 from experiments.tables import summary_markdown
-from tests.experiments.tiny import BUDGET, make_experiment, make_result
+from tests.experiments.tiny import BUDGET, make_columns, make_experiment, make_result
 
 EXPERIMENT = make_experiment(panels=(Panel("eval_return", "return"),), probes={}, recorded=())
 
@@ -47,3 +47,30 @@ def test_nothing_is_compared_without_the_reference():
   rows = _rows(sset=[-4, -6])
   assert rows[-1].startswith("| SSET | -5.00 [")
   assert sum(row.startswith("| method |") for row in rows) == 2
+
+
+def test_sums_and_late_measures_are_given_run_by_run():
+  experiment = make_experiment(
+    panels=(Panel("won", "cumulative wins", cumulative=True),),
+    thresholds=(),
+    late=(LateMeasure("margin", "margin, m", "m ahead where it won", 0.5, given="won"),),
+    probes={},
+    recorded=("won", "margin"),
+  )
+  results = {
+    "uniform": [make_columns({"won": [0, 0, 0, 0], "margin": [-9, -9, -9, -9]}, "uniform", seed) for seed in range(2)],
+    "sset": [
+      make_columns({"won": [0, 1, 0, 1], "margin": [-9, 20, -3, 14]}, "sset", 0),
+      make_columns({"won": [1, 1, 1, 1], "margin": [1, 2, 16, 18]}, "sset", 1),
+      make_columns({"won": [1, 0, 0, 0], "margin": [1, -2, -6, -8]}, "sset", 2),
+    ],
+  }
+  lines = summary_markdown(experiment, experiment.methods, results, BUDGET, "slipstream experiment tiny").splitlines()
+  rows = lines[lines.index("## Run by run") :]
+  # Of 14 and 17 the standard error is 1.5, and t is 12.706 with one degree of freedom; of 2, 4, 1 they are .8819 and 4.303.
+  assert rows[2:6] == [
+    "| method | sum of `won` | m ahead where it won, last 50% |",
+    "| --- | --- | --- |",
+    "| Uniform ER | 0.00: 0.00, 0.00 | -: -, - |",
+    "| SSET | 2.33 [-1.46, 6.13]: 2.00, 4.00, 1.00 | 15.50 [-3.56, 34.56]: 14.00, 17.00, - |",
+  ]

@@ -162,34 +162,44 @@ class Fleet:
     config: of the run.
     roles: name -> role; "server", "learner", "evaluator", "actor_0", ...
     address: of the server.
+    config_file: with the config.
   """
 
-  def __init__(self, folder: pathlib.Path, workers: int = 5, hosts: Sequence[Host] = (), **replay: Any):
+  def __init__(
+    self,
+    folder: pathlib.Path,
+    workers: int = 5,
+    hosts: Sequence[Host] = (),
+    config: RunConfig | None = None,
+    **replay: Any,
+  ):
     """Writes the config; `start` starts the processes.
 
     Args:
       folder: for everything.
       workers: how many.
       hosts: the server's, the learner's, the evaluator's, and then the workers'; empty for this machine itself.
+      config: of the run; None for that of `make_config`.
       replay: changes of the config's `replay`.
     """
     self.folder = folder
     self.run_dir = folder / "run"
-    self.config = make_config(workers, **replay)
+    self.config = config or make_config(workers, **replay)
     self.port = free_port() if not hosts else 8000
     self.address = f"{hosts[0].address if hosts else 'localhost'}:{self.port}"
     self.judge = Judge(self)
     self._hosts = hosts
-    self._config_file = folder / "config.json"
+    self.config_file = folder / "config.json"
     self._closing = threading.Event()
     self._lock = threading.Lock()
     self._due: dict[str, float] = {}
     folder.mkdir(parents=True, exist_ok=True)
-    self._config_file.write_text(to_json(self.config))
-    self.roles = {role.name: role for role in self._make_roles(workers)}
+    self.config_file.write_text(to_json(self.config))
+    self.roles = {role.name: role for role in self.make_roles(workers)}
     self._supervisor = threading.Thread(target=self._supervise, name="supervisor", daemon=True)
 
-  def _make_roles(self, workers: int) -> Iterator[Role]:
+  def make_roles(self, workers: int) -> Iterator[Role]:
+    """The roles, in the order in which they start."""
     server = f"--server={self.address}"
     yield self._role("server", 0, *self.serve_command(self.run_dir))
     yield self._role("learner", 1, "learn", server, f"--run_dir={self.folder / 'learner'}")
@@ -199,7 +209,7 @@ class Fleet:
 
   def serve_command(self, run_dir: pathlib.Path, port: int = 0) -> list[str]:
     """The arguments of `slipstream` that serve a run directory, the first time and every later one."""
-    return ["serve", f"--config={self._config_file}", f"--run_dir={run_dir}", f"--port={port or self.port}"]
+    return ["serve", f"--config={self.config_file}", f"--run_dir={run_dir}", f"--port={port or self.port}"]
 
   def _role(self, name: str, host: int, *arguments: str) -> Role:
     where = None
@@ -223,10 +233,14 @@ class Fleet:
     Raises:
       CaseFailed: it does not.
     """
+    self.begin()
+    self.settle(START_SECONDS)
+
+  def begin(self) -> None:
+    """Starts everything, and waits for nothing."""
     for role in self.roles.values():
       role.start()
     self._supervisor.start()
-    self.settle(START_SECONDS)
 
   def _supervise(self) -> None:
     while not self._closing.wait(POLL_SECONDS):
@@ -369,13 +383,17 @@ class Fleet:
     files = [str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if is_left_over(path)]
     return [*processes, *ports, *files]
 
-  def close(self) -> None:
-    """Ends the run as a user does, and then whatever still runs, by force."""
+  def leave_alone(self) -> None:
+    """From now on nothing is started again."""
     self._closing.set()
     if self._supervisor.is_alive():
       self._supervisor.join()
     for role in self.roles.values():
       role.wanted = False
+
+  def close(self) -> None:
+    """Ends the run as a user does, and then whatever still runs, by force."""
+    self.leave_alone()
     with contextlib.suppress(CaseFailed):
       self.run_command("stop", f"--server={self.address}", "--yes")
     deadline = time.monotonic() + _END_SECONDS

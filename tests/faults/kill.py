@@ -298,16 +298,14 @@ def _kill_each(folder: pathlib.Path, process: "subprocess.Popen[bytes]") -> Outc
 
   wait_for(lambda: updates() > 0, "the local run learns", START_SECONDS)
   times = []
-  for command in ("act", "evaluate", "learn", "serve"):
+  for command in ("act", "evaluate", "learn", "serve", "launch.fork_server"):
     victims = [
       child
       for child in psutil.Process(process.pid).children(recursive=True)
-      if command in child.cmdline()
-      and "slipstream" in child.cmdline()
-      and "supervisor.py" not in " ".join(child.cmdline())
+      if command in child.cmdline() and child.cmdline()[1:2] == ["-m"]  # No supervisor.
     ]
     if not victims:
-      raise CaseFailed(f"the local run has no process of 'slipstream {command}'")
+      raise CaseFailed(f"the local run has no process of '{command}'")
     victims[0].kill()
     time.sleep(1)
     before = updates()
@@ -354,5 +352,5 @@ CASES = [
   ),
   Case("kill", "20 times a worker is attached and leaves", _cycle_attached),
   Case("kill", "all workers of `attach` are killed", _kill_attached),
-  Case("kill", "a local run, each of whose processes is killed once", _train),
+  Case("kill", "a local run, each of whose processes is killed once, the fork server too", _train),
 ]

@@ -8,14 +8,15 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
 from tests.faults.world import EPISODE_SCALE, LIFE_SCALE, STEP_SCALE
 
 _ROOT = pathlib.Path(__file__).parents[2]
-_READ_SECONDS = 180
+_READ_SECONDS = 600
 # A worker that waited for longer between an episode's last step and the next `reset` may have given its rows up meanwhile.
 SURE_SECONDS = 1.0
 
@@ -100,10 +101,20 @@ def newest_tables(run_dir: pathlib.Path) -> pathlib.Path | None:
 
 
 def read_rows(run_dir: pathlib.Path) -> list[Step]:
-  """The rows of the default table in the newest snapshot, read in another process by Reverb and the row codec.
+  """The rows of the default table in the newest snapshot; see `dumped_rows`."""
+  return [(life, episode, step) for life, episode, step in dumped_rows(run_dir, "tests.faults.ledger")]
+
+
+def dumped_rows(run_dir: pathlib.Path, module: str, environment: Mapping[str, str] | None = None) -> Any:
+  """What a module writes as JSON of the newest snapshot, read in another process by Reverb and the row codec.
+
+  Args:
+    run_dir: of the run.
+    module: is run with the run directory, the folder of the tables, and the file to write.
+    environment: of that process; None for this one's.
 
   Raises:
-    RuntimeError: the snapshot cannot be read.
+    RuntimeError: there is no snapshot, or it cannot be read.
   """
   tables = newest_tables(run_dir)
   if tables is None:
@@ -112,14 +123,20 @@ def read_rows(run_dir: pathlib.Path) -> list[Step]:
     # A name of Reverb's own form, so that it takes it for its latest checkpoint.
     shutil.copytree(tables, pathlib.Path(folder) / "tables" / "2000-01-01T00:00:00.000000+00:00")
     result = pathlib.Path(folder) / "rows.json"
-    command = [sys.executable, "-m", "tests.faults.ledger", str(run_dir), f"{folder}/tables", str(result)]
-    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=_READ_SECONDS)
+    command = [sys.executable, "-m", module, str(run_dir), f"{folder}/tables", str(result)]
+    done = subprocess.run(
+      command, cwd=_ROOT, env=environment, capture_output=True, text=True, timeout=_READ_SECONDS, check=False
+    )
     if done.returncode:
       raise RuntimeError(f"the tables of {tables} cannot be read: {done.stderr[-2000:]}")
-    return [(life, episode, step) for life, episode, step in json.loads(result.read_text())]
+    return json.loads(result.read_text())
 
 
-def _dump(run_dir: pathlib.Path, folder: pathlib.Path, result: pathlib.Path) -> None:
+def unpacked_rows(run_dir: pathlib.Path, folder: pathlib.Path) -> Iterator[Mapping[str, Any]]:
+  """The rows of a run's default table, field -> value, from a folder of Reverb's checkpoints.
+
+  It must hold at least its min_size.
+  """
   import reverb
   from reverb.platform.checkpointers_lib import DefaultCheckpointer
 
@@ -135,18 +152,29 @@ def _dump(run_dir: pathlib.Path, folder: pathlib.Path, result: pathlib.Path) -> 
   tables = make_tables(run_dir.name, config, codec, False)
   server = reverb.Server(tables, port=None, checkpointer=DefaultCheckpointer(str(folder)))
   client = reverb.Client(f"localhost:{server.port}")
-  steps: list[list[int]] = []
-  # A restored table keeps its selector, which may draw an item twice. So what was drawn is removed, until nothing is left.
-  while size := client.server_info(timeout=30)[name].current_size:
+  # A restored table keeps its selector, which may draw an item twice. So what was drawn is removed, until that would leave less
+  # than the table must hold to be drawn from; then it is drawn from until all have come.
+  least = config.replay.default.min_size
+  seen: set[int] = set()
+  while (size := client.server_info(timeout=30)[name].current_size) > len(seen):
     sampler = Sampler(client, name, size, 64)
     drawn = {sample.key: sample.columns[0] for sample in (sampler.next() for _ in range(size))}
-    client.mutate_priorities(name, deletes=list(drawn))
-    for row in drawn.values():
-      observation = np.asarray(codec.unpack(row.reshape(-1))["observation"], np.float64)
-      if not ((observation >= 0) & (observation <= 1)).all():
-        continue  # No row of the world, but one of `tests.faults.poison`.
-      scaled = observation[:3] * (LIFE_SCALE, EPISODE_SCALE, STEP_SCALE)
-      steps.append([int(number) for number in np.rint(scaled)])
+    yield from (codec.unpack(row.reshape(-1)) for key, row in drawn.items() if key not in seen)
+    if size - len(drawn.keys() | seen) >= least:
+      client.mutate_priorities(name, deletes=[*drawn.keys() | seen])
+      seen = set()
+    else:
+      seen |= drawn.keys()
+
+
+def _dump(run_dir: pathlib.Path, folder: pathlib.Path, result: pathlib.Path) -> None:
+  steps: list[list[int]] = []
+  for row in unpacked_rows(run_dir, folder):
+    observation = np.asarray(row["observation"], np.float64)
+    if not ((observation >= 0) & (observation <= 1)).all():
+      continue  # No row of the world, but one of `tests.faults.poison`.
+    scaled = observation[:3] * (LIFE_SCALE, EPISODE_SCALE, STEP_SCALE)
+    steps.append([int(number) for number in np.rint(scaled)])
   result.write_text(json.dumps(steps))
 
 

@@ -9,7 +9,7 @@ import yaml
 
 ROOT = pathlib.Path(__file__).parents[2]
 FOLDER = ROOT / "docker" / "kubernetes"
-OVERLAYS = ("cpu", "gpu", "tls")
+OVERLAYS = ("cpu", "gpu", "tls", "consoles")
 ROLES = ("server", "learner", "evaluator", "actor")
 COMPONENT = "app.kubernetes.io/component"
 _RENDER_SECONDS = 60
@@ -53,10 +53,15 @@ def labels_of(job: Manifest) -> Mapping[str, str]:
 
 
 def container_of(job: Manifest) -> Manifest:
-  """The one container of a Job's pods."""
+  """The one container of a Job's pods, besides their sidecars."""
   (container,) = job["spec"]["template"]["spec"]["containers"]
   found: Manifest = container
   return found
+
+
+def sidecars_of(job: Manifest) -> list[Manifest]:
+  """The containers that start before a role's, and run beside it."""
+  return list(job["spec"]["template"]["spec"].get("initContainers", ()))
 
 
 def flag_of(job: Manifest, name: str) -> str:
@@ -72,12 +77,16 @@ def action_for(job: Manifest, exit_code: int, is_disrupted: bool = False) -> str
 
   Args:
     job: the Job.
-    exit_code: of the pod's container.
+    exit_code: of the role's container.
     is_disrupted: whether the pod has the condition DisruptionTarget.
   """
   for rule in job["spec"]["podFailurePolicy"]["rules"]:
     codes = rule.get("onExitCodes")
-    if codes is not None and (exit_code in codes["values"]) == (codes["operator"] == "In"):
+    if (
+      codes is not None
+      and codes["containerName"] == "slipstream"
+      and (exit_code in codes["values"]) == (codes["operator"] == "In")
+    ):
       return str(rule["action"])
     if is_disrupted and any(condition["type"] == "DisruptionTarget" for condition in rule.get("onPodConditions", ())):
       return str(rule["action"])

@@ -19,6 +19,7 @@ from tests.kubernetes.manifests import (
   labels_of,
   of_kind,
   selects,
+  sidecars_of,
 )
 
 COMMAND_OF = {"server": "serve", "learner": "learn", "evaluator": "evaluate", "actor": "act"}
@@ -239,9 +240,37 @@ def check_certificates(overlay: str, manifests: Sequence[Manifest]) -> None:
     assert flag_of(job, "tls_crl") == (f"{mount['mountPath']}/crl.pem" if role == "server" else "")
 
 
+def check_consoles(overlay: str, manifests: Sequence[Manifest]) -> None:
+  """Under the overlay `consoles` who plays has a console in its own pod, of the config's world; else nobody has one."""
+  (config_map,) = of_kind(manifests, "ConfigMap").values()
+  world = from_json(config_map["data"]["config.json"]).environment.name
+  for role in ROLES:
+    job = job_of(manifests, role)
+    if overlay != "consoles" or role not in ("actor", "evaluator"):
+      assert not sidecars_of(job)
+      assert flag_of(job, "console") == ""
+      continue
+    (sidecar,) = sidecars_of(job)
+    own = container_of(job)
+    # As a plain container it would go on when the role has ended, and its Job would never be complete.
+    assert sidecar["restartPolicy"] == "Always"
+    command, *words = sidecar["args"]
+    flags = COMMANDS[command].parse(words).flags
+    assert (command, flags.world) == ("console", world)
+    assert flag_of(job, "console") == f"localhost:{flags.port}"
+    assert flags.host == "127.0.0.1"
+    assert str(flags.port) != flag_of(job, "metrics_port")
+    for part in ("image", "securityContext", "terminationMessagePolicy"):
+      assert sidecar[part] == own[part]
+    resources = sidecar["resources"]
+    assert {"cpu", "memory"} <= set(resources["requests"]) & set(resources["limits"])
+    assert resources["requests"]["memory"] == resources["limits"]["memory"]
+    assert "/tmp" in {mount["mountPath"] for mount in sidecar["volumeMounts"]}
+
+
 def faults_of(overlay: str, manifests: Sequence[Manifest]) -> list[str]:
   """Runs every check on a rendered overlay; returns what does not hold."""
-  named = (functools.partial(check_images, overlay), functools.partial(check_certificates, overlay))
+  named = [functools.partial(check, overlay) for check in (check_images, check_certificates, check_consoles)]
   checks: list[Callable[[Sequence[Manifest]], None]] = [*CHECKS, *named]
   return [fault for check in checks if (fault := _fault_of(functools.partial(check, manifests)))]
 

@@ -16,11 +16,13 @@ from tests.kubernetes.manifests import (
   ROOT,
   action_for,
   container_of,
+  flag_of,
   is_allowed,
   job_of,
   load,
   of_kind,
   render,
+  sidecars_of,
 )
 from tests.kubernetes.rendered import COMMAND_OF, faults_of
 
@@ -50,6 +52,7 @@ def test_every_command_is_one_that_slipstream_takes(role):
   words += _patched_arguments("tls/flags.yaml")
   words += _patched_arguments("tls/server_flags.yaml") if role == "server" else []
   words += _patched_arguments("gpu/device.yaml") if role == "learner" else []
+  words += _patched_arguments("consoles/flags.yaml") if role in ("actor", "evaluator") else []
   COMMANDS[command].parse(words)
 
 
@@ -126,12 +129,30 @@ def test_an_overlay_that_is_rendered_holds_what_it_promises(kubectl, overlay):
   assert faults_of(overlay, render(kubectl, FOLDER / "overlays" / overlay)) == []
 
 
+def _blocks_of(text):
+  return map(textwrap.dedent, re.findall(r"^ *```yaml\n(.*?)^ *```$", text, re.MULTILINE | re.DOTALL))
+
+
+def test_the_page_says_how_a_console_gets_another_world(kubectl, tmp_path):
+  shutil.copytree(FOLDER, tmp_path / "docker" / "kubernetes")
+  folder = tmp_path / "my_run"
+  folder.mkdir()
+  (patches,) = _blocks_of(PAGE.read_text().partition("## Consoles")[2])
+  (folder / "kustomization.yaml").write_text(f"resources: [../docker/kubernetes/overlays/consoles]\n{patches}")
+  manifests = render(kubectl, folder)
+  for role in ("evaluator", "actor"):
+    (console,) = sidecars_of(job_of(manifests, role))
+    command, *words = console["args"]
+    flags = COMMANDS[command].parse(words).flags
+    assert (flags.world, flags.pace) == ("slingshot", "real")
+    assert flag_of(job_of(manifests, role), "console") == f"localhost:{flags.port}"
+
+
 def test_the_pages_own_kustomization_renders_to_what_the_page_says(kubectl, tmp_path):
   shutil.copytree(FOLDER, tmp_path / "docker" / "kubernetes")
   folder = tmp_path / "my_run"
   folder.mkdir()
-  blocks = re.findall(r"^ *```yaml\n(.*?)^ *```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-  (folder / "kustomization.yaml").write_text("".join(map(textwrap.dedent, blocks)))
+  (folder / "kustomization.yaml").write_text("".join(_blocks_of(PAGE.read_text().partition("## Consoles")[0])))
   (folder / "config.json").write_text("{}")
   manifests = render(kubectl, folder)
   assert {manifest["metadata"]["namespace"] for manifest in manifests} == {"my-run"}

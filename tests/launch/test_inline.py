@@ -12,7 +12,7 @@ from actors.worker import RolloutWorker
 from configs import load_config, override
 from launch.inline import run_inline
 from launch.run_directory import create_run_directory, open_run_directory
-from launch.view import RunView
+from launch.view.run_view import RunView
 from replay_server.contract.policy import load_snapshot
 from replay_server.contract.run import read_manifest
 from replay_server.process.server import ReplayServer

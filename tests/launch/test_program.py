@@ -9,11 +9,15 @@ import time
 import psutil
 import pytest
 
-from launch import supervision
+from configs import ActorConfig, EnvironmentConfig, RunConfig
+from configs.consoles import ConsolesConfig
+from launch import program, supervision
+from launch.run_directory import RunDirectory
 from tests.launch.processes import (
   INTERRUPT,
   KILL,
   START_SECONDS,
+  Cli,
   address_of,
   alive,
   assert_all_gone,
@@ -44,6 +48,20 @@ ENDLESS = [
   "--config.learner.updates_per_block=16",
   WORLD,
 ]
+
+
+def test_launchpad_has_a_group_for_each_kind_of_role(tmp_path):
+  config = RunConfig(actor=ActorConfig(workers=20))
+  run = RunDirectory(tmp_path)
+  built = program.build_program(program.role_commands(config, run, "localhost:8000"), run)
+  labels = [node.command.title for nodes in built.groups.values() for node in nodes]
+  assert {group: len(nodes) for group, nodes in built.groups.items()} == {
+    "server": 1,
+    "learner": 1,
+    "actors": 20,
+    "evaluator": 1,
+  }
+  assert labels == ["server/0", "learner/0", *(f"actors/{index}" for index in range(20)), "evaluator/0"]
 
 
 def test_a_local_run_solves_its_world_and_leaves_everything_a_user_needs_and_no_process(tmp_path):
@@ -95,6 +113,7 @@ def test_a_local_run_solves_its_world_and_leaves_everything_a_user_needs_and_no_
 def test_a_local_run_learns_continuous_control_with_several_environments_a_worker(tmp_path):
   short = ["--config.environment_steps=2000", "--config.replay.default.min_size=200", "--config.actor.random_steps=200"]
   worker = ["--config.actor.environments=3", "--config.evaluator.episodes=1", "--config.evaluator.solved_evaluations=0"]
+  worker += ["--config.evaluator.schedule=updates", "--config.evaluator.period_updates=250"]
   with cli(tmp_path, "train", "train", "--config=pendulum_sac", *short, *worker, f"--run_root={tmp_path}") as run:
     assert run.wait(300) == 0, run.output()
   result = run.result()
@@ -105,7 +124,13 @@ def test_a_local_run_learns_continuous_control_with_several_environments_a_worke
   status = status_of(run_dir_of(run))
   assert status["policy_version"] > 10
   assert 0 < status["learner"]["temperature"] < 1.1
-  assert status["evaluations"]
+  # Each multiple is evaluated once, by a policy that has reached it and is not far beyond, or was passed over.
+  reached = 0
+  for evaluation in status["evaluations"]:
+    multiple = evaluation["gradient_steps"] // 250
+    assert multiple == reached + evaluation["passed_over"] + 1
+    reached = multiple
+  assert reached
 
 
 def test_a_run_can_be_joined_survives_the_joined_ones_death_is_interrupted_and_goes_on_where_it_stopped(tmp_path):
@@ -223,7 +248,7 @@ def test_a_worker_the_learner_and_the_server_that_are_killed_come_back_by_themse
     wait_for(lambda: rises(run_dir, again), START_SECONDS, "steps with the new server")
 
     (worker,) = [role for role in status_of(run_dir)["roles"] if role["name"] == "actor_0" and role["alive"]]
-    psutil.Process(worker["pid"]).parent().kill()  # Its supervisor.
+    supervisor_of(run, "actor_0").kill()
     wait_for(lambda: alive_roles(run_dir) - killed - {worker["pid"]} and not alive(worker["pid"]), 60, "its end")
     wait_for(lambda: len(alive_roles(run_dir) - {worker["pid"]}) == 2, START_SECONDS, "the worker again")
     own += run.children()
@@ -250,6 +275,11 @@ def test_a_role_that_is_given_up_ends_its_run_with_a_sentence_and_the_others_wri
   assert f"slipstream train --resume={run_dir}" in run.output()
   assert has_checkpoint(run_dir)
   assert list((run_dir / "checkpoints" / "learner").glob("checkpoint_*"))
+
+
+def supervisor_of(run: Cli, role: str) -> psutil.Process:
+  """The supervisor's last word is its order."""
+  return next(child for child in run.children() if f'"role": "{role}"' in (child.cmdline() or [""])[-1])
 
 
 def has_checkpoint(run_dir: pathlib.Path) -> bool:
@@ -328,3 +358,14 @@ def test_roles_alone_make_a_run_whose_learner_may_restart_and_which_ends_with_it
 def serving_port(server):
   lines = [line for line in server.output().splitlines() if line.startswith("Serving run ")]
   return lines[0].rpartition(" ")[2].rstrip(".") if lines else None
+
+
+def test_a_console_of_a_run_finds_the_runs_own_world(tmp_path):
+  config = RunConfig(
+    environment=EnvironmentConfig("tests.measured_world:Measured"),
+    consoles=ConsolesConfig(count=2),
+    actor=ActorConfig(1),
+  )
+  words = program.role_commands(config, RunDirectory(tmp_path), "localhost:8000")["console_1"]
+  with cli(tmp_path, "console", *words) as console:
+    wait_for(lambda: "is ready at" in console.output(), START_SECONDS, "the console")

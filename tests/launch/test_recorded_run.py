@@ -20,7 +20,7 @@ import tensorflow as tf
 from configs import RunConfig, load_config, override
 from launch.inline import run_inline
 from launch.run_directory import create_run_directory
-from launch.view import RunView
+from launch.view.run_view import RunView
 
 RECORDED = pathlib.Path(__file__).with_name("recorded") / "run.json"
 UPDATES, PERIOD = 2_000, 200

@@ -20,12 +20,14 @@ def test_the_learner_alone_is_started_where_it_sees_a_gpu(tmp_path):
   config = override(load_config("pendulum_sac"), {"actor.workers": "2"})
   run = create_run_directory(config, tmp_path)
   program = build_program(role_commands(config, run, "localhost:1"), run)
-  assert set(program.groups) == {"server", "learner", "actor_0", "actor_1", "evaluator"}
-  hidden = {}
-  for role, (node,) in program.groups.items():
-    (command,) = node.to_executables([node], role, None)
-    hidden[role] = command.env_overrides.get("CUDA_VISIBLE_DEVICES")
-  assert hidden == {role: None if role == "learner" else "-1" for role in hidden}
+  assert set(program.groups) == {"server", "learner", "actors", "evaluator"}
+  hidden = {
+    command.title: command.env_overrides.get("CUDA_VISIBLE_DEVICES")
+    for group, nodes in program.groups.items()
+    for command in nodes[0].to_executables(nodes, group, None)
+  }
+  assert len(hidden) == 5
+  assert hidden == {title: None if title == "learner/0" else "-1" for title in hidden}
 
 
 class _Prepared(Exception):

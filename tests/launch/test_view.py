@@ -8,15 +8,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from launch.view import (
-  PLAIN_LINE_LENGTH,
-  RunView,
-  format_duration,
-  format_number,
-  plain_line,
-  render,
-  sparkline,
-)
+from launch.view.formats import format_duration, format_number, sparkline
+from launch.view.panel import render
+from launch.view.run_view import PLAIN_LINE_LENGTH, RunView, plain_line
 from replay_server.contract.activity import Wait
 from replay_server.contract.status import Evaluation, RoleStatus, RunStatus, TableStatus
 
@@ -139,6 +133,14 @@ def test_the_panel_shows_each_fact_unbroken(text: str) -> None:
     assert any(text in line for line in _lines(_status(), width)), (text, width)
 
 
+def test_measures_are_shown_where_there_are_any() -> None:
+  evaluation = dataclasses.replace(_evaluations(1)[0], measures={"won": 1.0, "best_lap": 92.84})
+  text = "\n".join(_lines(_status(recent_measures={"won": 0.25, "margin": -3.5}, evaluations=(evaluation,))))
+  for fact in ("won train 0.25 evaluator 1", "margin train -3.5", "best lap evaluator 92.8"):
+    assert fact in text
+  assert "measures" not in "\n".join(_lines(_status()))
+
+
 def test_an_empty_table_shows_no_bar_and_a_full_one_a_whole_one() -> None:
   bars = {line.split()[1]: line.count("━") for line in _lines(_status()) if " / " in line}
   assert bars["done"] == 0
@@ -150,6 +152,16 @@ def test_restarts_are_shown_where_there_were_any() -> None:
   assert "1 restart  running" in "\n".join(_lines(status))
   assert "1 restart |" in plain_line(status)
   assert "restart" not in plain_line(_status())
+
+
+def test_dropped_episodes_and_missed_ticks_are_shown_where_there_were_any() -> None:
+  roles = [dataclasses.replace(_role(f"actor_{index}"), missed_ticks=index) for index in range(3)]
+  text = " ".join(_lines(_status(roles=tuple(roles), dropped_episodes=4)))
+  assert "4 dropped" in text
+  assert "3 ticks missed" in text
+  quiet = " ".join(_lines(_status()))
+  assert "dropped" not in quiet
+  assert "missed" not in quiet
 
 
 def test_a_run_without_a_goal_shows_no_streak() -> None:
@@ -249,7 +261,12 @@ def test_a_run_of_21_workers_fits_a_terminal_of_24_lines(
     *(_waiting(f"actor_{i}", "server", f"it does thing {i}", 1.0) for i in range(3)),
   )
   status = _status(
-    roles=(*others, *_ON_HOSTS), tables=tables, learner=learner, lives={"server": 3}, is_snapshotting=True
+    roles=(*others, *_ON_HOSTS),
+    tables=tables,
+    learner=learner,
+    lives={"server": 3},
+    is_snapshotting=True,
+    recent_measures={f"measure_of_the_race_{i}": 0.1234 * i for i in range(7)},
   )
   lines = _lines(status, width)
   assert len(lines) <= 24
@@ -261,6 +278,32 @@ def test_a_run_of_21_workers_fits_a_terminal_of_24_lines(
   shown = sum("an_event_table_" in line for line in lines)
   assert shown >= 2
   assert shown == len(tables) or f"and {len(tables) - shown} more" in left_out[0]
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_45_processes_of_which_some_are_not_well_fit_a_terminal_of_24_lines(width: int) -> None:
+  workers = [_waiting(f"actor_{i}", "server", "it answers", 3.0) if i > 17 else _role(f"actor_{i}") for i in range(20)]
+  workers[4] = _role("actor_4", alive=False)
+  consoles = [_role(f"console_{i}", "console", "stepping", alive=i not in (3, 5, 9)) for i in range(21)]
+  others = [_role(name, name, "working") for name in ("learner", "evaluator")]
+  status = _status(roles=(*others, *workers, *consoles), tables=_TABLES[:3], is_snapshotting=True)
+  lines = _lines(status, width)
+  assert len(lines) <= 24
+  text = " ".join(" ".join(lines).replace("│", " ").split())
+  for part in (
+    "● server writes a snapshot",
+    "● learner working",
+    "● evaluator working",
+    "19 of 20 workers 17 acting",
+    "2 wait up to 3 s on the server, until it answers (actor_18, actor_19)",
+    "✗ actor_4",
+    "18 of 21 consoles 18 stepping",
+    "✗ console_3",
+    "✗ console_5",
+    "and 1 more",
+  ):
+    assert part in text
+  assert "actor_5" not in text
 
 
 def test_a_higher_terminal_shows_more() -> None:

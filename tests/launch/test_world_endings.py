@@ -58,7 +58,7 @@ def test_a_world_that_raises_ends_a_local_run_with_its_sentence_and_its_frames(t
   run_dir = run_dir_of(command)
   assert f"actor_0: {RAISES} Logs: {run_dir / 'logs'}." in command.output()
   assert_only_own_frames(command.output())
-  (log,) = (path for path in run_dir.glob("logs/actor_0/*") if path.is_file())
+  (log,) = (path for path in run_dir.glob("logs/actors/0") if path.is_file())
   assert_only_own_frames(log.read_text())
   # Nothing that was stored is lost.
   assert status_of(run_dir)["environment_steps"] == 59
@@ -178,7 +178,7 @@ def test_a_world_that_hangs_in_a_local_run_is_named_on_the_panel_and_then_ends_t
     command.output(),
   )
   assert status_of(run_dir)["environment_steps"] >= 50  # Every tenth step ends an episode, whose steps are sent.
-  (log,) = (path for path in run_dir.glob("logs/actor_0/*") if path.is_file())
+  (log,) = (path for path in run_dir.glob("logs/actors/0") if path.is_file())
   assert re.search(r"has been in step for \d+ s: if that lasts 3 s more, this process ends\.", log.read_text())
 
 

@@ -10,9 +10,12 @@ import sys
 import threading
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from configs import load_config, to_json
 from configs.sealed_folder import Seal, write_sealed
+from launch.attach import argument_words
 from launch.roles import environment_spec
 from launch.run_directory import create_run_directory
 from replay_server.contract.layout import LAYOUT_VERSION
@@ -20,6 +23,7 @@ from replay_server.process.server import ReplayServer
 from slipstream.commands import COMMANDS
 from slipstream.commands.act import index_from
 from slipstream.commands.command import split_overrides
+from slipstream.commands.flags import given_environment
 from slipstream.main import run
 from tests.damage import files_in
 from tests.serving import checkpoint_version_2, wait_for
@@ -180,6 +184,28 @@ def test_overrides_are_taken_out_of_the_arguments_in_both_spellings():
   rest, overrides = split_overrides(["--a", "--config.x.y=1", "--config", "c", "--config.z", "2"])
   assert rest == ["--a", "--config", "c"]
   assert overrides == {"x.y": "1", "z": "2"}
+
+
+_JSON = st.recursive(
+  st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+  lambda values: st.lists(values, max_size=3) | st.dictionaries(st.text(), values, max_size=3),
+  max_leaves=8,
+)
+
+
+@settings(max_examples=25)  # Each defines the command's flags anew.
+@given(st.dictionaries(st.sampled_from(["laps", "distance", "launch"]), _JSON))
+def test_the_workers_of_attach_get_the_arguments_that_it_was_given(arguments):
+  assert given_environment(COMMANDS["act"].parse(argument_words(arguments))) == arguments
+
+
+def test_arguments_of_the_environment_are_typed_as_overrides_are():
+  words = ["--environment.a=1", "--environment.b", "true", "--environment.c=[1, 2]", "--environment.d=grey"]
+  arguments = COMMANDS["act"].parse([*words, "--index=3"])
+  assert given_environment(arguments) == {"a": 1, "b": True, "c": [1, 2], "d": "grey"}
+  assert arguments.flags.index == 3
+  assert "--environment.NAME=VALUE" in COMMANDS["act"].help()
+  assert "--environment" not in COMMANDS["learn"].help()
 
 
 @pytest.mark.parametrize(

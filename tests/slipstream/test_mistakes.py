@@ -17,9 +17,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from consoles.seat import TIMEOUTS
 from slipstream.commands import COMMANDS, flags, status
 from slipstream.main import run
-from tests.slipstream.mistakes import comparisons, configs, overview, runs, servers, studies, tls, worlds
+from tests.slipstream.mistakes import comparisons, configs, consoles, overview, runs, servers, studies, tls, worlds
 from tests.slipstream.mistakes.places import Places, made_places
 
 ROWS = (
@@ -31,6 +32,7 @@ ROWS = (
   *studies.ROWS,
   *comparisons.ROWS,
   *tls.ROWS,
+  *consoles.ROWS,
 )
 # What a real process says; of each kind one.
 _IN_A_PROCESS = (
@@ -55,6 +57,7 @@ def _waits_are_short_and_commands_run_there(places: Places, monkeypatch: pytest.
   monkeypatch.chdir(places.folder)
   for module, name in ((flags, "SERVER_TIMEOUT_SECONDS"), (status, "CONNECT_SECONDS")):
     monkeypatch.setattr(module, name, 0.2)
+  monkeypatch.setattr("consoles.client.TIMEOUTS", {**TIMEOUTS, "start": 0.2})
 
 
 def _split(command: str) -> tuple[dict[str, str], list[str]]:

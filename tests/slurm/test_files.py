@@ -114,6 +114,49 @@ def test_every_task_of_the_array_has_workers_with_indices_of_their_own(tmp_path)
   assert sorted(indices) == list(range(6))
 
 
+def test_every_worker_has_a_console_beside_it_that_leaves_after_it(tmp_path):
+  array = {"SLURM_ARRAY_JOB_ID": "8", "SLURM_ARRAY_TASK_ID": "1", "SLURM_NTASKS": "2"}
+  console = "--world=slingshot --pace=real"
+  job = Job(tmp_path, "actors.sbatch", "runs/first", "--allow_module=mine", SLIPSTREAM_CONSOLE=console, **array)
+  *workers, first, second = map(_parse, job.calls(4))
+  assert {(values.world, values.pace, values.host) for values in (first, second)} == {
+    ("slingshot", "real", "127.0.0.1")
+  }
+  assert {values.console for values in workers} == {f"localhost:{values.port}" for values in (first, second)}
+  assert first.port != second.port
+  assert [values.index for values in workers] == [2, 3]
+  job.end_role("act", 0)
+  assert job.wait() == (0, [])  # Although the consoles end with 143.
+  ended = re.findall(r"(\w+) has ended with (\d+)", job.said)
+  assert sorted(ended) == [("actor_2", "0"), ("actor_3", "0"), ("console_2", "143"), ("console_3", "143")]
+  assert [name.partition("_")[0] for name, _ in ended] == ["actor", "actor", "console", "console"]
+
+
+def test_a_console_that_dies_takes_its_task_with_it_which_is_started_again(tmp_path):
+  job = Job(tmp_path, "actors.sbatch", "runs/first", SLIPSTREAM_CONSOLE="--world=slingshot")
+  job.calls(2)
+  job.end_role("console", 137)
+  assert job.wait() == (137, ["requeue 7"])
+  assert "actor_0 has ended with 143" in job.said
+
+
+def test_a_task_with_consoles_that_is_told_to_leave_is_started_again(tmp_path):
+  job = Job(tmp_path, "actors.sbatch", "runs/first", SLIPSTREAM_CONSOLE="--world=slingshot")
+  job.calls(2)
+  job.terminate()
+  assert job.wait() == (143, ["requeue 7"])
+
+
+def test_the_evaluator_has_a_console_that_leaves_after_it(tmp_path):
+  job = Job(tmp_path, "server.sbatch", "runs/first", "--config=slingshot", SLIPSTREAM_CONSOLE="--world=slingshot")
+  console, evaluate, *_ = map(_parse, job.calls(4))
+  assert evaluate.console == f"localhost:{console.port}"
+  for command in ("serve", "learn", "evaluate"):
+    job.end_role(command, 0)
+  assert job.wait() == (0, [])
+  assert re.findall(r"(\w+) has ended with (\d+)", job.said)[-1] == ("console", "143")
+
+
 @pytest.mark.parametrize("file", ["server.sbatch", "actors.sbatch"])
 def test_a_job_without_a_run_directory_says_so(tmp_path, file):
   job = Job(tmp_path, file, "--config=three_rooms")

@@ -17,7 +17,7 @@ from environments.racing.rewards import COMPONENTS, SLINGSHOT, TIME_TRIAL, Rewar
 from environments.racing.simulation import Simulation
 from environments.racing.tracks import circuit, straight_section
 from environments.racing.world import Slingshot, TimeTrial, TimeTrialField
-from tests.environments.racing.driving import LapDriver, SlingshotDriver
+from tests.environments.racing.driving import LapDriver, NoisyDriver, SlingshotDriver
 
 FULL = np.array([0.0, 1.0], np.float32)
 BRAKE = np.array([0.0, -1.0], np.float32)
@@ -55,6 +55,7 @@ def test_a_seed_gives_the_same_episodes(name):
     ("slingshot", {"distance": 1}, "distance 1: it must be a number from 5 to 200"),
     ("slingshot", {"balance": 2.0}, "balance 2.0"),
     ("slingshot", {"course_points": 0}, "course_points 0"),
+    ("slingshot", {"time_limit": 0}, "time_limit 0"),
     ("slingshot", {"render_mode": "human"}, "render_mode"),
     ("time_trial", {"laps": 0}, "laps 0"),
     ("time_trial", {"course_points": 1.5}, "course_points 1.5"),
@@ -170,6 +171,25 @@ def test_the_slingshot_begins_behind_at_random_and_ends_with_the_section():
     *_, terminated, truncated, info = env.step(BRAKE)
   assert (terminated, truncated) == (False, True)
   assert info["measures"]["won"] == 0
+
+
+def test_the_sections_end_is_no_terminal_state_as_its_metres_would_be_worth_the_same_at_any_speed():
+  env = Slingshot(distance=35.0)
+  env.reset(seed=0)
+  driver = NoisyDriver(0, steering=0.0, throttle=0.0)
+  truncated = False
+  while not truncated:
+    *_, terminated, truncated, info = env.step(driver.act(env.simulation))
+    assert not terminated
+  assert info["along"] >= env.simulation.track.finish
+  assert env.seconds < 25
+
+
+def test_a_shorter_time_limit_ends_the_slingshot_of_a_car_that_stands():
+  env = Slingshot(time_limit=2.5)
+  env.reset(seed=0)
+  ends = [env.step(BRAKE)[2:4] for _ in range(25)]
+  assert ends == [(False, False)] * 24 + [(False, True)]
 
 
 def test_progress_is_rewarded_in_metres():

@@ -70,11 +70,17 @@ def test_a_label_has_the_fewest_fields_that_tell_its_groups_apart(tmp_path: path
 def test_each_world_has_groups_of_its_own(tmp_path: pathlib.Path) -> None:
   store_run(tmp_path, make_config(), [1])
   store_run(tmp_path, make_config(environment__arguments__room_size="3"), [1])
+  store_run(tmp_path, make_config(evaluator__environment_arguments__room_size="5"), [1])
   store_run(
     tmp_path, make_config(environment__name="two_rooms", events__at_gap__condition="environments.two_rooms:at_gap"), [1]
   )
   worlds = worlds_of(grouped(tmp_path))
-  assert sorted(worlds) == ["three_rooms", "three_rooms, room_size=3", "two_rooms"]
+  assert sorted(worlds) == [
+    "three_rooms",
+    "three_rooms, evaluated with room_size=5",
+    "three_rooms, room_size=3",
+    "two_rooms",
+  ]
   assert all(labels(groups) == [("sset", [0])] for groups in worlds.values())
 
 

@@ -33,9 +33,11 @@ _SECONDS = 120.0
 
 def _config() -> RunConfig:
   run = with_goal(make_run(random_steps=20))
+  world = dataclasses.replace(run.environment, name="tests.measured_world:Measured")
   replay = dataclasses.replace(run.replay, environment_steps_per_update=4.0)
   return dataclasses.replace(
     run,
+    environment=world,
     replay=replay,
     learner=dataclasses.replace(run.learner, updates_per_block=4, publish_period_updates=8),
     evaluator=dataclasses.replace(run.evaluator, solved_evaluations=0),
@@ -81,7 +83,7 @@ def _exporters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str
     patch.setattr(keeper_module, "FIRST_CHECKPOINT_SECONDS", 1.0)
     server = stack.enter_context(serving(_config(), folder, SPEC))
     keeper = stack.enter_context(contextlib.closing(Keeper(server, run_folder(folder))))
-    evaluate = functools.partial(roles.evaluate, endpoint=Endpoint(server.address), trust=Trust((), ()))
+    evaluate = functools.partial(roles.evaluate, endpoint=Endpoint(server.address), trust=Trust((), ("tests",)))
     exporters = {
       "server": stack.enter_context(kept_in_thread(server, keeper)),
       "learner": stack.enter_context(_learning(server, folder)),

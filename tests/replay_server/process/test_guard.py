@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from configs import UserError
-from launch.view import plain_line
+from launch.view.run_view import plain_line
 from replay_server.contract import layout
 from replay_server.contract.connection import Connection
 from replay_server.contract.messages import Heartbeat, encode

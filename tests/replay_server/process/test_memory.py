@@ -2,6 +2,7 @@
 
 import pathlib
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -29,6 +30,21 @@ def test_a_run_that_fits_gets_a_sentence_with_the_memory_that_it_takes(monkeypat
   sentence = memory.check_memory(config, CODEC)
   assert needed in sentence
   assert "1 GB are free" in sentence
+  snapshot = format_bytes(memory.estimate_snapshot_bytes(config, CODEC))
+  assert sentence.endswith(f", and each of {config.replay.snapshots_kept} snapshots up to {snapshot} of the disk.")
+
+
+def test_a_snapshot_takes_what_is_said_and_hardly_less_where_rows_cannot_be_compressed(tmp_path: pathlib.Path) -> None:
+  rng, rows = np.random.default_rng(0), 1_000
+  config = make_config(capacity=rows)
+  codec = make_row_codec(make_spec((50,)))
+  with serving(config, tmp_path, make_spec((50,)), inline=True) as server:
+    values = ({name: rng.random(50, np.float32) for name in ("observation", "next_observation")} for _ in range(rows))
+    fill(server.connection, codec, "default", values)
+    server.checkpoint()
+  written = sum(path.stat().st_size for path in (tmp_path / "checkpoint" / "000001").rglob("*") if path.is_file())
+  estimate = memory.estimate_snapshot_bytes(config, codec)
+  assert 0.9 * estimate < written <= estimate
 
 
 def test_a_run_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """The server's bookkeeping, under a clock that the test sets."""
 
 import dataclasses
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -67,6 +68,46 @@ def test_a_run_whose_goal_does_not_end_it_goes_on_to_its_budget(clock: _Clock) -
   status = monitor.status(_tables(20))
   assert (status.phase, status.solved_streak, status.solved_evaluations) == ("running", 8, 0)
   assert monitor.status(_tables(1_000)).phase == "exhausted"
+
+
+def test_dropped_episodes_are_summed_over_workers_and_their_lives(clock: _Clock) -> None:
+  monitor = Monitor(_config(), "run", clock=clock)
+
+  def beat(name: str, instance: str, dropped: int, open_: int, ended: bool = False) -> Heartbeat:
+    metrics = {"dropped_episodes": float(dropped), "open_episodes": float(open_)}
+    return dataclasses.replace(_beat(name, ended=ended), metrics=metrics, instance=instance)
+
+  monitor.hear([beat("actor_0", "a", 2, 20), beat("actor_1", "b", 0, 1)])
+  monitor.hear([beat("actor_0", "a", 3, 20)])
+  status = monitor.status(_tables())
+  assert status.dropped_episodes == 3
+  assert {role.name: role.dropped_episodes for role in status.roles} == {"actor_0": 3, "actor_1": 0}
+  # One that was killed takes its open episodes with it; one that ended does not.
+  monitor.hear([beat("actor_1", "b", 0, 0, ended=True)])
+  clock.now += PATIENCE_SECONDS + 1
+  monitor.hear([beat("actor_0", "c", 0, 20), beat("actor_1", "d", 0, 1)])
+  status = monitor.status(_tables())
+  assert status.dropped_episodes == 3 + 20
+  # Another server goes on with that sum: it counts what its workers drop from here on.
+  resumed = Monitor(_config(), "run", parse_status(status_json(status)), clock=clock)
+  resumed.hear([beat("actor_0", "c", 20, 0), beat("actor_1", "d", 1, 0)])
+  assert resumed.status(_tables()).dropped_episodes == 3 + 20 + 20 + 1
+
+
+def test_a_worker_that_is_back_before_it_counts_as_dead_has_dropped_its_episodes(clock: _Clock) -> None:
+  monitor = Monitor(_config(), "run", clock=clock)
+  first = dataclasses.replace(_beat(open_episodes=20.0), instance="a")
+  monitor.hear([first])
+  clock.now += 2
+  monitor.hear([dataclasses.replace(first, instance="b")])
+  # The first one may still live, and then the second one ends.
+  assert monitor.status(_tables()).dropped_episodes == 0
+  clock.now += PATIENCE_SECONDS - 1
+  monitor.hear([dataclasses.replace(first, instance="b", number=2)])
+  status = monitor.status(_tables())
+  assert (status.dropped_episodes, [role.instance for role in status.roles]) == (20, ["b"])
+  clock.now += PATIENCE_SECONDS + 1
+  assert monitor.status(_tables()).dropped_episodes == 20  # Whether the second one is gone for good is not known.
 
 
 def test_a_run_is_solved_by_enough_solved_evaluations_in_a_row(clock: _Clock) -> None:
@@ -229,6 +270,47 @@ def test_an_evaluation_has_the_mean_of_the_training_episodes_since_the_one_befor
   evaluations = monitor.status(_tables()).evaluations
   assert [evaluation.train_return for evaluation in evaluations] == [-45, 3, None]
   assert [evaluation.train_length for evaluation in evaluations] == [80, 20, None]
+
+
+def _measured(**measures: float) -> EpisodeSummary:
+  return dataclasses.replace(_episode(0.0), measures=measures)
+
+
+def test_measures_are_averaged_over_the_episodes_that_have_them(clock: _Clock) -> None:
+  monitor = Monitor(_config(), "id", clock=clock)
+  assert monitor.status(_tables()).recent_measures == {}
+  evaluation = dataclasses.replace(_evaluation(1), measures={"lap": 91.0})
+  monitor.count([_measured(won=1.0), _measured(won=0.0, lap=93.0), _episode(0.0), evaluation], 100)
+  status = monitor.status(_tables())
+  assert status.recent_measures == {"won": 0.5, "lap": 93.0}
+  assert status.evaluations[-1].measures == {"lap": 91.0}
+  assert parse_status(status_json(status)) == status
+  monitor.count([_episode(0.0)] * 99, 200)  # Of the last hundred, one has a measure.
+  assert monitor.status(_tables()).recent_measures == {}
+
+
+def test_a_status_keeps_the_measures_of_the_latest_evaluations_and_the_runs_first_names(clock: _Clock) -> None:
+  monitor = Monitor(_config(solved_evaluations=0), "id", clock=clock)
+  monitor.count([dataclasses.replace(_evaluation(i), measures={"won": float(i)}) for i in range(1, 121)], 100)
+  status = monitor.status(_tables())
+  assert [evaluation.measures for evaluation in status.evaluations] == [
+    *({} for _ in range(20)),
+    *({"won": float(i)} for i in range(21, 121)),
+  ]
+  resumed = Monitor(_config(), "id", resumed=status, clock=clock)
+  resumed.count([_measured(**{f"m{i}": 1.0 for i in range(20)}), _measured(**{f"n{i}": 1.0 for i in range(20)})], 200)
+  resumed.count([_measured(won=3.0)], 200)
+  names = set(resumed.status(_tables()).recent_measures)
+  assert names == {"won", *(f"m{i}" for i in range(20)), *(f"n{i}" for i in range(11))}
+
+
+def test_a_status_from_before_there_were_measures_is_read(clock: _Clock) -> None:
+  monitor = Monitor(_config(), "id", clock=clock)
+  monitor.count([_evaluation(1)], 100)
+  status = monitor.status(_tables())
+  data = json.loads(status_json(status))
+  del data["recent_measures"], data["evaluations"][0]["measures"]
+  assert parse_status(json.dumps(data)) == status
 
 
 def test_unusable_rows_are_counted_by_the_process_whose_heartbeats_name_the_writer(clock: _Clock) -> None:

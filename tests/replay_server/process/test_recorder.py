@@ -124,6 +124,29 @@ def test_a_status_becomes_a_row_with_every_column(tmp_path: pathlib.Path) -> Non
   }
 
 
+def test_measures_that_come_later_add_columns_and_have_tags_of_the_same_names(tmp_path: pathlib.Path) -> None:
+  one = _evaluation(1)
+  two = dataclasses.replace(_evaluation(2), measures={"won": 0.5})
+  _record(
+    tmp_path,
+    _status(),
+    _status(200, recent_measures={"won": 0.25}, evaluations=(one,)),
+    _status(300, recent_measures={"won": 0.75, "lap": 93.5}, evaluations=(one, two)),
+  )
+  _record(tmp_path, _status(400, recent_measures={"size": 1.0}, tables=(_table("rollout", 9),)))
+  assert _column(tmp_path, "environment_steps") == [100, 100, 200, 200, 300, 400]
+  assert _column(tmp_path, "rollout/measures/won") == [None, None, 0.25, None, 0.75, None]
+  assert _column(tmp_path, "rollout/measures/lap") == [None, None, None, None, 93.5, None]
+  assert _column(tmp_path, "eval/measures/won") == [None, None, None, 0.5, None, None]
+  assert _column(tmp_path, "rollout/measures/size") == [None] * 5 + [1.0]
+  assert _column(tmp_path, "rollout/size") == [None] * 5 + [9]
+  assert _column(tmp_path, "recent_return") == [-1.5, None, -1.5, None, -1.5, -1.5]
+  assert (tmp_path / METRICS_FILE).read_text().count("seconds,environment_steps") == 1
+  scalars = _scalars(tmp_path)
+  assert scalars["rollout/measures/won"] == [(200, 0.25), (300, 0.75)]
+  assert scalars["eval/measures/won"] == [(200, 0.5)]
+
+
 def test_a_status_in_which_only_the_clock_and_rates_moved_adds_no_row(tmp_path: pathlib.Path) -> None:
   _record(tmp_path, _status(), _status(wall_seconds=9.0, environment_steps_per_second=0.0), _status(200))
   assert _column(tmp_path, "environment_steps") == [100, 200]

@@ -100,7 +100,7 @@ ROWS = (
   (
     "train --config=three_rooms --config.=3",
     "The config has no key '': known here: name, seed, environment_steps, method, environment, events, replay, network, "
-    "actor, learner, evaluator.",
+    "actor, learner, evaluator, consoles.",
   ),
   (
     "train --config=three_rooms --config.name.first=a",
@@ -407,8 +407,49 @@ ROWS = (
     "The environment 'three_rooms' has no argument 'room_sise': did you mean 'room_size'?",
   ),
   (
+    "train --config=three_rooms --config.evaluator.schedule=steps",
+    "The config's evaluator.schedule is not valid: 'steps' is not one of seconds, updates.",
+  ),
+  (
+    "train --config=three_rooms --config.evaluator.schedule=updates --config.evaluator.period_updates=50",
+    "evaluator.schedule is 'updates', and evaluator.period_updates is 50, but the learner publishes a policy only every "
+    "64 updates (learner.publish_period_updates, learner.updates_per_block): raise evaluator.period_updates or lower those.",
+  ),
+  (
+    "train --config=three_rooms --config.actor.environment_arguments=3",
+    "The config's actor.environment_arguments is not valid: 3 is not an object of names and values.",
+  ),
+  (
+    "train --config=three_rooms --config.actor.environment_arguments.room_sise=3",
+    "The environment 'three_rooms' has no argument 'room_sise': did you mean 'room_size'?",
+  ),
+  (
+    "train --config=three_rooms --config.evaluator.environment_arguments.room_size=1",
+    "three_rooms has the room_size 1: it must be a whole number from 2 to 400.",
+  ),
+  (
+    "train --config=faulty.json --config.environment.name=tests.faulty_world:Sized "
+    "--config.evaluator.environment_arguments.numbers=3",
+    "Environment 'tests.faulty_world:Sized' with the arguments {'numbers': 3} gives observation as ('float32', (3,)), but the "
+    "run stores ('float32', (2,)): leave out those that change its spaces.",
+  ),
+  (
+    "train --config=three_rooms --environment.room_size=3",
+    "'slipstream train' takes no --environment.*: set environment.arguments in the config "
+    "(--config.environment.arguments.NAME=VALUE of 'train'), or give it to 'act', 'attach' or 'evaluate'.",
+  ),
+  (
     "train --config=three_rooms --config.environment.arguments.room_size=1",
     "three_rooms has the room_size 1: it must be a whole number from 2 to 400.",
+  ),
+  (
+    "train --config=cartpole --config.environment.arguments.num_envs=2",
+    "environment.arguments has 'num_envs', which the role that makes the environment chooses: set actor.environments.",
+  ),
+  (
+    "train --config=cartpole --config.environment.arguments.vectorization_mode=vector_entry_point",
+    "The vector environment 'CartPole-v1' has the autoreset mode NEXT_STEP: only with AutoresetMode.DISABLED are the last "
+    "steps of its episodes known, so set that in its metadata and begin episodes by options['reset_mask'].",
   ),
   (
     "train --config=three_rooms --config.environment.potential=AtCells",

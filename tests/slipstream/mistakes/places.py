@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import json
 import pathlib
 import re
@@ -16,6 +17,7 @@ import reverb
 
 from configs import override
 from configs.files import FileLock
+from consoles.client import Console
 from replay_server.contract.connection import Connection
 from replay_server.contract.messages import encode_text
 from replay_server.process.server import ReplayServer
@@ -23,6 +25,7 @@ from slipstream.commands import COMMANDS
 from slipstream.main import run
 from tests.actors.running import SPEC, make_run
 from tests.certificates import Authority, make_expired
+from tests.consoles.serving import served, served_later
 from tests.serving import serving, write_former_checkpoint, write_version_2
 
 _TINY = (
@@ -80,6 +83,8 @@ class Places:
     for placeholder, name in self.names.items():
       text = text.replace(name, placeholder)
     text = re.sub(r"\d{8}-\d{6}-[0-9a-f]{4}", "RUN_ID", text)
+    text = re.sub(r"held by process \d+ on \S+ for \d+ s, who was heard [\d.]+ s ago", "held by WORKER", text)
+    text = re.sub(r"(does not answer) \(.*?\):", r"\1 (WHY):", text)
     text = re.sub(r"(bytes and had) [\d,]+", r"\1 BYTES", text)
     return re.sub(r"(this machine has) [\d.]+ [kMGT]?B", r"\1 MEMORY", text)
 
@@ -310,6 +315,36 @@ def _running(folder: pathlib.Path) -> Iterator[int]:
     yield _port(server)
 
 
+@contextlib.contextmanager
+def _warming_up(folder: pathlib.Path) -> Iterator[int]:
+  """A run whose workers begin without a policy."""
+  with serving(make_run(random_steps=1_000_000), folder / "warming_up", SPEC) as server:
+    yield _port(server)
+
+
+@contextlib.contextmanager
+def _console(folder: pathlib.Path, world: str = "three_rooms") -> Iterator[int]:
+  del folder
+  with served(world) as console:
+    yield int(console.address.rpartition(":")[2])
+
+
+@contextlib.contextmanager
+def _later(folder: pathlib.Path) -> Iterator[int]:
+  """A console of another version of the protocol."""
+  del folder
+  with served_later() as address:
+    yield int(address.rpartition(":")[2])
+
+
+@contextlib.contextmanager
+def _held(folder: pathlib.Path) -> Iterator[int]:
+  """A console on which another worker plays."""
+  with _console(folder) as port, contextlib.closing(Console(f"localhost:{port}")) as other:
+    other.reset()
+    yield port
+
+
 # Placeholder -> the port that stands for it.
 _SERVERS: Mapping[str, Callable[[pathlib.Path], contextlib.AbstractContextManager[int]]] = {
   "NOBODY": _nobody,
@@ -322,4 +357,9 @@ _SERVERS: Mapping[str, Callable[[pathlib.Path], contextlib.AbstractContextManage
   "ELSEWHERE": _elsewhere,
   "OTHER_WORLD": _other_world,
   "RUNNING": _running,
+  "WARMING_UP": _warming_up,
+  "PLAYS_ROOMS": _console,
+  "PLAYS_CART_POLE": functools.partial(_console, world="CartPole-v1"),
+  "SPEAKS_LATER": _later,
+  "HELD": _held,
 }

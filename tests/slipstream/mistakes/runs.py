@@ -281,6 +281,14 @@ ROWS = (
     "directory or one of its checkpoints/policy/*.npz.",
   ),
   (
+    "evaluate --checkpoint=policy.npz --environment.rom_size=3",
+    "The environment 'three_rooms' has no argument 'rom_size': did you mean 'room_size'?",
+  ),
+  (
+    "evaluate --checkpoint=policy.npz --episodes=0 --export=model --environment.room_size=3",
+    "--environment.* has no effect where nothing is played: leave it out, or give --episodes or --video.",
+  ),
+  (
     "evaluate --checkpoint=policy.npz --episodes=-1",
     "--episodes is '-1': it must be a non-negative integer (see 'slipstream evaluate --help').",
   ),

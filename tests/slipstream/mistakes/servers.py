@@ -187,6 +187,42 @@ ROWS = (
     "('float32', (3,)): install the version of the environment that the run uses.",
   ),
   (
+    "act --server=localhost:OTHER_WORLD --environment.sutton_barto_reward=true",
+    "Environment 'CartPole-v1' with the arguments {'sutton_barto_reward': True} gives observation as ('float32', (4,)), but the "
+    "run stores ('float32', (3,)): leave out those that change its spaces.",
+  ),
+  (
+    "act --server=localhost:RUNNING --environment.rom_size=3",
+    "The environment 'three_rooms' has no argument 'rom_size': did you mean 'room_size'?",
+  ),
+  (
+    "evaluate --server=localhost:RUNNING --environment.room_size=1",
+    "three_rooms has the room_size 1: it must be a whole number from 2 to 400.",
+  ),
+  (
+    "act --server=localhost:RUNNING --environment.room_size",
+    "--environment.room_size has no value: write --environment.room_size=VALUE.",
+  ),
+  (
+    "act --server=localhost:RUNNING --environment.room.size=3",
+    "--environment.room.size names no argument of an environment: write --environment.NAME=VALUE.",
+  ),
+  (
+    "act --server=localhost:RUNNING --environment.room_size='{1, 2}'",
+    "The config holds a value that is not JSON (Object of type set is not JSON serializable): use numbers, strings, lists and "
+    "dicts.",
+  ),
+  (
+    "attach --server=localhost:RUNNING --environment.room_size=os:mkdir",
+    "The run's config names an argument of the environment 'os:mkdir', and the module os may not be imported for it: if you "
+    "trust whoever serves the run, give its folder with --pythonpath, or, if it is installed, --allow_module=os.",
+  ),
+  (
+    "learn --server=localhost:RUNNING --environment.room_size=3",
+    "'slipstream learn' takes no --environment.*: set environment.arguments in the config "
+    "(--config.environment.arguments.NAME=VALUE of 'train'), or give it to 'act', 'attach' or 'evaluate'.",
+  ),
+  (
     "act --server=localhost:RUNNING --index=-1",
     "--index is '-1': it must be a non-negative integer (see 'slipstream act --help').",
   ),

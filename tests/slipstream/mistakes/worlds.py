@@ -117,6 +117,20 @@ ROWS = (
     "The environment 'tests.faulty_world:Faulty' returned the reward nan (float) from step: it must be one "
     "finite number.",
   ),
+  *(
+    (
+      f"events --config=faulty.json --steps=30 --config.environment.arguments.in_step={fault}",
+      "The environment 'tests.faulty_world:Faulty' ended an episode with info['measures'] that cannot be used: "
+      f"{what}; give a dict of names and finite numbers, such as {{'lap_seconds': 93.2}}.",
+    )
+    for fault, what in (
+      ("measure_list", "they are a list"),
+      ("measure_name", "'lap time' is no name of at most 64 letters, digits and underscores"),
+      ("nan_measure", "'lap' is nan (float), which is no finite number"),
+      ("text_measure", "'lap' is 1:33 (str), which is no finite number"),
+      ("many_measures", "they are 33, more than 32"),
+    )
+  ),
   (
     "events --config=faulty.json --steps=30 --config.environment.arguments.in_reset=shape",
     "The environment 'tests.faulty_world:Faulty' returned an observation from reset that is outside its "
