@@ -32,7 +32,9 @@ from replay_server.contract.reverb_api import Sampler, Writer, table_infos
 T = TypeVar("T")
 Column: TypeAlias = npt.NDArray[Any]
 
-INFO_TIMEOUT_SECONDS = 2
+# A question that is not asked again gets more patience than one of many: a busy machine may stop for two seconds.
+INFO_TIMEOUT_SECONDS = 5
+PROBE_TIMEOUT_SECONDS = 2
 CALL_TIMEOUT_SECONDS = 30.0
 _POLL_SECONDS = 0.2
 _RENEWAL_SECONDS = 5.0
@@ -257,7 +259,7 @@ class Connection:
     if not listens(self.address):
       return False
     try:
-      self.info()
+      self.info(PROBE_TIMEOUT_SECONDS)
     except ServerLost:
       if refusal := self.refusal():
         raise UserError(refusal) from None
@@ -282,7 +284,7 @@ class Connection:
     while True:
       self.progress.note()
       try:
-        self.info()
+        self.info(PROBE_TIMEOUT_SECONDS)
         return
       except OtherRun:
         raise

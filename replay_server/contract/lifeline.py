@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from configs import ServerLost
 from replay_server.contract import layout
-from replay_server.contract.connection import Connection, OtherRun
+from replay_server.contract.connection import PROBE_TIMEOUT_SECONDS, Connection, OtherRun
 from replay_server.contract.keepalive import keep_alive
 from replay_server.contract.lease import HeldLease
 from replay_server.contract.messages import encode
@@ -95,7 +95,7 @@ class Lifeline:
     while not self._closed.wait(PERIOD_SECONDS):
       keep_alive(self._port)
       try:
-        self._connection.info()
+        self._connection.info(PROBE_TIMEOUT_SECONDS)
         heard = time.monotonic()
         news.note_answer()
       except OtherRun as error:
