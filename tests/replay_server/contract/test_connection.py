@@ -97,7 +97,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Connection, ItemWr
 def test_the_info_of_a_killed_server_fails_fast(killed: tuple[Connection, ItemWriter]) -> None:
   began = time.monotonic()
   with pytest.raises(ServerLost, match="does not answer"):
-    killed[0].info()
+    killed[0].info(timeout_seconds=1)
   assert time.monotonic() - began < 5
 
 
