@@ -27,6 +27,7 @@ NAMES = (
   "start",
   "consoles",
   "replay",
+  "reaper",
   "feed",
   "snapshot",
   "tls",
@@ -60,6 +61,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
   parser.add_argument(
     "--sbx", type=pathlib.Path, metavar="PYTHON", help="sbx: a Python with sbx-rl, to compare with (none)"
   )
+  parser.add_argument(
+    "--reaper",
+    type=pathlib.Path,
+    metavar="PYTHON",
+    help="reaper: a Python with its authors' code, to compare with (none)",
+  )
   parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="a file for all measurements")
   options = parser.parse_args(arguments)
   unknown = sorted(set(options.names) - set(NAMES))
@@ -67,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.error(f"there is no benchmark {', '.join(unknown)}: choose among {', '.join(NAMES)}")
   if options.runs < 0:
     parser.error("--runs must be 1 or more")
-  for python in (options.cpprb, options.sbx):
+  for python in (options.cpprb, options.sbx, options.reaper):
     if python and not python.is_file():
       parser.error(f"there is no file {python}")
   if (options.rows or options.window) and options.names != ["snapshot"]:
@@ -76,6 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
   settings = {
     "replay": {"cpprb": options.cpprb},
     "snapshot": {name: value for name, value in given.items() if value},
+    "reaper": {"peer": options.reaper},
     "sbx": {"peer": options.sbx},
   }
   runs = options.runs or (1 if options.quick else _RUNS)

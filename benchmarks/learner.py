@@ -80,7 +80,7 @@ def whole_learners(
   with contextlib.ExitStack() as stack:
     stack.enter_context(contextlib.redirect_stdout(io.StringIO()))  # They print that they checkpointed.
     configs = {"server": config, "memory": workload.in_memory(config)}
-    learners = {sampling: stack.enter_context(_learning(configs[sampling], spec, rows)) for sampling in samplings}
+    learners = {sampling: stack.enter_context(learning(configs[sampling], spec, rows)) for sampling in samplings}
     # On the learner's device: by default TensorFlow would take the first GPU of a machine that has one.
     device = choose_device(config.learner.device)
     with tf.device(device):
@@ -95,8 +95,14 @@ def whole_learners(
 
 
 @contextlib.contextmanager
-def _learning(config: RunConfig, spec: specs.EnvironmentSpec, rows: workload.Rows) -> Iterator[Learner]:
-  """A learner that has all the rows, and a server of its own."""
+def learning(config: RunConfig, spec: specs.EnvironmentSpec, rows: workload.Rows) -> Iterator[Learner]:
+  """A learner that has all the rows, and a server of its own.
+
+  Args:
+    config: of the run.
+    spec: of its environment.
+    rows: float32 [sum of the tables' capacities, width].
+  """
   manifest = workload.make_manifest(config, spec)
   replay = config.replay
   sizes = {table.name: replay.capacity_of(table) for table in replay.all_tables}

@@ -74,7 +74,7 @@ def run(runs: int, quick: bool, cpprb: pathlib.Path | None = None) -> Report:
       _MEMORY: timed(source.next_block, block, seconds),
       _SERVER: timed(streams.draw, block, seconds),
     }
-    peer = None if cpprb is None else stack.enter_context(Peer(cpprb, rows))
+    peer = None if cpprb is None else stack.enter_context(_cpprb(cpprb, rows))
     for line in lines:
       contenders[line.what] = _draws(memories[line.kind], line, seconds)
       if peer is not None:
@@ -101,6 +101,10 @@ def run(runs: int, quick: bool, cpprb: pathlib.Path | None = None) -> Report:
       ),
     ),
   )
+
+
+def _cpprb(python: pathlib.Path, rows: int) -> Peer:
+  return Peer(python, "cpprb_peer.py", (rows, workload.OBSERVATION_SIZE, workload.ACTION_SIZE), "cpprb")
 
 
 def _lines(batches: int) -> tuple[_Line, ...]:

@@ -127,8 +127,9 @@ def make_rows(
   seed: int = 0,
   events: npt.NDArray[np.int32] | None = None,
   first_episode: int = 0,
+  episode_steps: int = EPISODE_STEPS,
 ) -> Rows:
-  """Packed rows of random transitions, in episodes of `EPISODE_STEPS` steps.
+  """Packed rows of random transitions, in episodes that are truncated.
 
   Args:
     codec: of the rows.
@@ -137,6 +138,7 @@ def make_rows(
     seed: of the random numbers.
     events: int32 [count], the events of each row as a mask; None for no events.
     first_episode: number of the first row's episode.
+    episode_steps: length of an episode.
 
   Returns:
     float32 [count, width].
@@ -153,9 +155,9 @@ def make_rows(
     "discount": np.ones(count),
     "steps": np.ones(count),
     "events": np.zeros(count) if events is None else events,
-    "episode": first_episode + numbers // EPISODE_STEPS,
-    "step": numbers % EPISODE_STEPS,
-    "truncated": numbers % EPISODE_STEPS == EPISODE_STEPS - 1,
+    "episode": first_episode + numbers // episode_steps,
+    "step": numbers % episode_steps,
+    "truncated": numbers % episode_steps == episode_steps - 1,
   }
   rows = np.zeros((count, codec.width), np.float32)
   for field in codec.fields:

@@ -7,7 +7,7 @@ algorithm uses (learning rate, batch size, discount, ...) belong to `LearnerConf
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from configs.checks import require, require_positive, require_whole
 from configs.errors import UserError, name_hint
@@ -16,6 +16,8 @@ from configs.schedules import linear
 _PART = "learner.algorithm"
 # A critic has an output for each.
 _MOST_QUANTILES = 65_536
+
+TdLoss = Literal["squared", "huber"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,6 +68,7 @@ class DdqnConfig(AlgorithmConfig):
   Attributes:
     dueling: whether the network has one stream for the state's value and one for advantages (Wang et al., 2016), each with a
       last hidden layer of its own.
+    td_loss: of a TD error: "squared", half its square, or "huber", which grows linearly beyond 1.
     epsilon: probability of a random action, at the start.
     final_epsilon: value that epsilon reaches linearly; None keeps it constant.
     epsilon_decay_updates: gradient steps until epsilon reaches its final value.
@@ -77,12 +80,17 @@ class DdqnConfig(AlgorithmConfig):
   ACTIONS = "discrete"
 
   dueling: bool = False
+  td_loss: TdLoss = "squared"
   epsilon: float = 0.3
   final_epsilon: float | None = None
   epsilon_decay_updates: int = 10_000
   worker_epsilons: tuple[float, ...] = ()
 
   def __post_init__(self) -> None:
+    require(
+      self.td_loss in get_args(TdLoss),
+      f"{_PART}.td_loss is {self.td_loss!r}: use one of {', '.join(get_args(TdLoss))}.",
+    )
     final = () if self.final_epsilon is None else (self.final_epsilon,)
     for value in (self.epsilon, *final, *self.worker_epsilons):
       require(0 <= value <= 1, f"An epsilon of {_PART} is {value}: it is a probability, from 0 to 1.")

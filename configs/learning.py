@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Literal, get_args
 
-from configs.algorithms import ALGORITHMS, AlgorithmConfig, DdqnConfig
+from configs.algorithms import ALGORITHMS, AlgorithmConfig, DdqnConfig, Td3Config
 from configs.checks import require, require_positive, require_seconds, require_whole
 from configs.schedules import linear
 
@@ -63,7 +63,9 @@ class LearnerConfig:
     bias_correction: weights that correct the bias of event tables in stochastic environments: `none`, `counts` (SSET, Lemma 2,
       for few states), `priority_sum` (its form for continuous states) or `balance` (the exact ratio to uniform replay).
     cagrad: how the tables' gradients are combined.
-    target_update_rate: fraction of the way that each update moves a target network to the online weights (Polyak averaging).
+    target_update_rate: fraction of the way that an update moves a target network to the online weights (Polyak averaging); 1
+      copies them.
+    target_update_period: gradient steps from one such move to the next. TD3 has a period of its own.
     updates_per_block: K, gradient steps per call; a block of K batches is drawn at once.
     prefetch: whether the next block is drawn while the current one is used. False draws a block when it is due, and so with
       `updates_per_block=1` each batch only after the previous update.
@@ -87,6 +89,7 @@ class LearnerConfig:
   bias_correction: BiasCorrection = "none"
   cagrad: CagradConfig = CagradConfig()
   target_update_rate: float = 0.01
+  target_update_period: int = 1
   updates_per_block: int = 32
   prefetch: bool = True
   publish_period_updates: int = 64
@@ -122,4 +125,9 @@ class LearnerConfig:
     require(
       0 < self.target_update_rate <= 1,
       f"learner.target_update_rate is {self.target_update_rate}: it must lie in (0, 1].",
+    )
+    require_whole("learner", target_update_period=self.target_update_period)
+    require(
+      self.target_update_period == 1 or not isinstance(self.algorithm, Td3Config),
+      "learner.target_update_period is set, but TD3 has a period of its own: set learner.algorithm.target_period.",
     )

@@ -14,6 +14,8 @@ from configs.specs import EventSpec, TableSpec
 
 # For `cagrad` if the config sets none; the paper compares several (Section 5.7).
 _CAGRAD_COEFFICIENT = 0.5
+# alpha and omega (ReaPER, Appendix E).
+_REAPER_EXPONENTS = 0.4, 0.2
 
 
 def uniform(config: RunConfig) -> RunConfig:
@@ -23,6 +25,7 @@ def uniform(config: RunConfig) -> RunConfig:
   tables (bias correction, conflict-averse gradients).
   """
   config = _unshaped(config)
+  config = _by_td_error(config)
   default = dataclasses.replace(
     config.replay.default,
     probability=1.0,
@@ -37,6 +40,14 @@ def uniform(config: RunConfig) -> RunConfig:
 def per(config: RunConfig) -> RunConfig:
   """Prioritised replay: `uniform`, with draws by TD error (`replay.priority`)."""
   return _prioritized(uniform(config))
+
+
+def reaper(config: RunConfig) -> RunConfig:
+  """ReaPER: `per` from the learner's own memory, with draws by TD error and reliability.
+
+  The exponents are the paper's (Appendix E), alpha = 0.4 and omega = 0.2, unless the config's criterion is ReaPER's already.
+  """
+  return _reliability_adjusted(uniform(config), config)
 
 
 def sset(config: RunConfig) -> RunConfig:
@@ -57,6 +68,15 @@ def sset_per(config: RunConfig) -> RunConfig:
     UserError: as `sset`.
   """
   return _prioritized(sset(config))
+
+
+def sset_reaper(config: RunConfig) -> RunConfig:
+  """`sset`, with ReaPER's draws in every table; the exponents are those of `reaper`.
+
+  Raises:
+    UserError: as `sset`.
+  """
+  return _reliability_adjusted(sset(config), config)
 
 
 def pbs(config: RunConfig) -> RunConfig:
@@ -126,6 +146,8 @@ METHODS: Mapping[str, Callable[[RunConfig], RunConfig]] = {
   "per": per,
   "sset": sset,
   "sset_per": sset_per,
+  "reaper": reaper,
+  "sset_reaper": sset_reaper,
   "reverse_sweep": reverse_sweep,
   "goal_only": goal_only,
   "pbs": pbs,
@@ -157,7 +179,8 @@ def method_of(config: RunConfig) -> str:
   changes = [
     name
     for name, is_made in (
-      ("per", selectors == {"prioritized"}),
+      ("per", selectors == {"prioritized"} and config.replay.priority.criterion == "td_error"),
+      ("reaper", config.replay.priority.criterion == "reaper"),
       ("pbs", bool(config.environment.potential)),
       ("cagrad", config.learner.cagrad.in_use),
     )
@@ -180,7 +203,24 @@ def _joint_capacity(config: RunConfig, tables: Sequence[TableSpec]) -> int | Non
 
 def _prioritized(config: RunConfig) -> RunConfig:
   default, *tables = (dataclasses.replace(table, selector="prioritized") for table in config.replay.all_tables)
+  config = _by_td_error(config)
   return dataclasses.replace(config, replay=dataclasses.replace(config.replay, default=default, tables=tuple(tables)))
+
+
+def _reliability_adjusted(config: RunConfig, like: RunConfig) -> RunConfig:
+  config = _prioritized(config)
+  priority = like.replay.priority
+  if priority.criterion != "reaper":
+    exponent, reliability_exponent = _REAPER_EXPONENTS
+    priority = dataclasses.replace(
+      priority, criterion="reaper", exponent=exponent, reliability_exponent=reliability_exponent
+    )
+  return dataclasses.replace(config, replay=dataclasses.replace(config.replay, sampling="memory", priority=priority))
+
+
+def _by_td_error(config: RunConfig) -> RunConfig:
+  priority = dataclasses.replace(config.replay.priority, criterion="td_error")
+  return dataclasses.replace(config, replay=dataclasses.replace(config.replay, priority=priority))
 
 
 def _unshaped(config: RunConfig) -> RunConfig:

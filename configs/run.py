@@ -27,6 +27,8 @@ MOST_ENVIRONMENTS = 10_000
 MOST_ROWS_PER_BLOCK = 10_000_000
 
 NewItems = Literal["largest", "mean"]
+Criterion = Literal["td_error", "reaper"]
+Normalization = Literal["batch", "buffer"]
 Sampling = Literal["server", "memory"]
 Check = Literal["first", "always", "never"]
 Schedule = Literal["seconds", "updates"]
@@ -80,22 +82,31 @@ class EnvironmentConfig:
 
 @dataclasses.dataclass(frozen=True)
 class PriorityConfig:
-  """Prioritised experience replay in the tables with the selector `prioritized` (Schaul et al., 2016, Section 3.3).
+  """Prioritised replay in the tables with the selector `prioritized`: PER (Schaul et al., 2016, Section 3.3) or ReaPER.
 
-  An item is drawn with probability P = p^alpha / sum p^alpha, where p = |TD error| + epsilon. Importance weights (N P)^-beta,
-  divided by the largest of the batch, correct the bias of these draws.
+  With PER an item is drawn with probability P = p^alpha / sum p^alpha, where p = |TD error| + epsilon. ReaPER multiplies p^alpha
+  by R^omega, the reliability of the item's target; see docs/algorithms.md. Importance weights (N P)^-beta, divided by the
+  largest, correct the bias of these draws.
 
   Attributes:
+    criterion: what items are drawn by: "td_error" (PER), or "reaper", for which the learner needs its own memory.
     exponent: alpha; 0 draws uniformly.
+    reliability_exponent: omega of ReaPER; 0 makes it PER.
+    normalize: the largest weight, by which all are divided, is that of the "batch", or of the "buffer": of all rows of the tables
+      that take part. The server does not know the latter, so it needs the learner's own memory.
     importance_exponent: beta at the start; 0 corrects nothing.
     final_importance_exponent: value that beta reaches linearly; None keeps it constant.
     importance_updates: gradient steps until beta reaches its final value.
     epsilon: added to every |TD error|, so that an item without error can still be drawn.
     new_items: the priority of a table's new items: `largest`, the largest that its rows got lately (the paper's maximum, of
-      which a thousand updates forget all but 37 %), or `mean`, a running mean of theirs over some ten updates.
+      which a thousand updates forget all but 37 %), or `mean`, a running mean of theirs over some ten updates. ReaPER always
+      takes the largest in the table.
   """
 
+  criterion: Criterion = "td_error"
   exponent: float = 0.65
+  reliability_exponent: float = 0.2
+  normalize: Normalization = "batch"
   importance_exponent: float = 0.4
   final_importance_exponent: float | None = 1.0
   importance_updates: int = 10_000
@@ -107,7 +118,19 @@ class PriorityConfig:
       self.new_items in get_args(NewItems),
       f"replay.priority.new_items is {self.new_items!r}: use one of {', '.join(get_args(NewItems))}.",
     )
+    require(
+      self.criterion in get_args(Criterion),
+      f"replay.priority.criterion is {self.criterion!r}: use one of {', '.join(get_args(Criterion))}.",
+    )
+    require(
+      self.normalize in get_args(Normalization),
+      f"replay.priority.normalize is {self.normalize!r}: use one of {', '.join(get_args(Normalization))}.",
+    )
     require(0 <= self.exponent <= 1, f"replay.priority.exponent is {self.exponent}: it must lie in [0, 1].")
+    require(
+      0 <= self.reliability_exponent <= 1,
+      f"replay.priority.reliability_exponent is {self.reliability_exponent}: it must lie in [0, 1].",
+    )
     final = () if self.final_importance_exponent is None else (self.final_importance_exponent,)
     for value in (self.importance_exponent, *final):
       require(0 <= value <= 1, f"An importance exponent of replay.priority is {value}: it must lie in [0, 1].")
@@ -133,6 +156,8 @@ class ReplayConfig:
     at_least_one: whether every ready table has a row in every batch, however small its share (SSET, Section 5.6).
     environment_steps_per_update: environment steps per gradient step, whichever tables take part in batches. In a distributed run
       the server enforces the ratio; an inline run keeps it exactly. None lets both sides run free.
+    steps_per_round: transitions that the learner reads at once, before all the updates that they make due: with 256 and
+      `environment_steps_per_update=2`, 256 and then 128 updates. An inline run takes its steps so. Needs sampling="memory".
     insert_tolerance_steps: environment steps by which the two sides may drift apart before one waits; at least three blocks. With
       sampling="memory", transitions that may wait on the server for the learner.
     checkpoint_period_seconds: time between two snapshots of the run; another is written when the run stops.
@@ -146,13 +171,14 @@ class ReplayConfig:
   sampling: Sampling = "server"
   at_least_one: bool = False
   environment_steps_per_update: float | None = 10.0
+  steps_per_round: int = 1
   insert_tolerance_steps: int = 2_000
   checkpoint_period_seconds: float = 600.0
   snapshots_kept: int = 2
 
   def __post_init__(self) -> None:
     require_whole("replay", capacity=self.capacity, insert_tolerance_steps=self.insert_tolerance_steps)
-    require_whole("replay", snapshots_kept=self.snapshots_kept)
+    require_whole("replay", snapshots_kept=self.snapshots_kept, steps_per_round=self.steps_per_round)
     require_seconds("replay", checkpoint_period_seconds=self.checkpoint_period_seconds)
     if self.environment_steps_per_update is not None:
       require(
@@ -164,6 +190,17 @@ class ReplayConfig:
       self.sampling in get_args(Sampling),
       f"replay.sampling is {self.sampling!r}: use one of {', '.join(get_args(Sampling))}.",
     )
+    require(
+      self.steps_per_round == 1 or self.environment_steps_per_update is not None,
+      f"replay.steps_per_round is {shown(self.steps_per_round)}, but replay.environment_steps_per_update, by which the steps of "
+      "a round make updates due, is none: set it.",
+    )
+    require(
+      self.steps_per_round == 1 or self.sampling == "memory",
+      f"replay.steps_per_round is {shown(self.steps_per_round)}, and only a learner with its own memory keeps to rounds: set "
+      "replay.sampling to 'memory', or leave replay.steps_per_round at 1.",
+    )
+    self._check_priority()
     names = [table.name for table in self.all_tables]
     require(len(set(names)) == len(names), f"Two tables share a name among {names}: give each its own.")
     for name in names:
@@ -182,6 +219,26 @@ class ReplayConfig:
         f"Table {table.name!r} waits for {table.min_size} transitions but holds at most {self.capacity_of(table)} "
         "(replay.capacity times its probability): lower its min_size or raise replay.capacity.",
       )
+
+  def _check_priority(self) -> None:
+    priority = self.priority
+    if priority.criterion == "reaper":
+      require(
+        self.sampling == "memory",
+        "replay.priority.criterion is 'reaper', by which a TD error changes the priorities of its whole episode, and the server "
+        "cannot do that: set replay.sampling to 'memory'.",
+      )
+      for table in self.all_tables:
+        require(
+          table.selector == "prioritized",
+          f"replay.priority.criterion is 'reaper', and table {table.name!r} has the selector {table.selector!r}, which uses no "
+          "priorities: give every table the selector 'prioritized'.",
+        )
+    require(
+      priority.normalize == "batch" or self.sampling == "memory",
+      "replay.priority.normalize is 'buffer', and only the learner's own memory knows the largest weight of all rows: set "
+      "replay.sampling to 'memory', or normalize to 'batch'.",
+    )
 
   @property
   def all_tables(self) -> tuple[TableSpec, ...]:

@@ -11,11 +11,11 @@ from configs import UserError
 from configs.exit_codes import ExitCode
 from configs.files import replace_text
 from experiments.curves import curves_csv, read_curves
-from experiments.definition import Budget, Experiment, Method
+from experiments.definition import Budget, Calculation, Experiment, Method
 from experiments.jobs import Job, RunResult, plan, read_result, result_path, write_result
 from experiments.pool import FailedRun, Folder, run_jobs
 from experiments.progress import ProgressView
-from experiments.registry import EXPERIMENTS, find_budget, find_experiment
+from experiments.registry import CALCULATIONS, EXPERIMENTS, find_budget, find_seeds, find_study
 from launch.process import stop_on_signals
 
 
@@ -37,11 +37,14 @@ def run_command(name: str, seeds: int | None, processes: int | None, budget: str
     UserError: a name is unknown, a run cannot be made from the experiment's config, or a file cannot be written.
   """
   if not name:
-    width = max(map(len, EXPERIMENTS))
-    for known in EXPERIMENTS:
-      print(f"{known:{width}} {find_experiment(known).summary}")
+    names = [*EXPERIMENTS, *CALCULATIONS]
+    width = max(map(len, names))
+    for known in names:
+      print(f"{known:{width}} {find_study(known).summary}")
     return 0
-  experiment = find_experiment(name)
+  experiment = find_study(name)
+  if isinstance(experiment, Calculation):
+    return _calculate(experiment, seeds, budget, out, methods)
   chosen = find_budget(experiment, budget)
   compared = experiment.select([method.strip() for method in methods.split(",") if method.strip()])
   folder = Folder(pathlib.Path(out or pathlib.Path("runs", "experiments", name, budget)))
@@ -49,6 +52,22 @@ def run_command(name: str, seeds: int | None, processes: int | None, budget: str
   return run_experiment(
     experiment, compared, chosen, seeds or chosen.seeds, processes or available_cores(), folder, command
   )
+
+
+def _calculate(calculation: Calculation, seeds: int | None, budget: str, out: str, methods: str) -> int:
+  """Computes and writes a calculation; returns the exit code. It takes seconds, so nothing of it is kept on the way.
+
+  Raises:
+    UserError: it has no such budget, it has no methods to choose from, or a file cannot be written.
+  """
+  if methods:
+    raise UserError(f"The experiment {calculation.name!r} always compares all of its methods: leave out --methods.")
+  chosen = seeds or find_seeds(calculation, budget)
+  folder = Folder(pathlib.Path(out or pathlib.Path("runs", "experiments", calculation.name, budget)))
+  with _in_folder(folder):
+    folder.path.mkdir(parents=True, exist_ok=True)
+    print(calculation.write(chosen, folder.path, _same_command(calculation.name, seeds, None, budget, out, "")))
+  return 0
 
 
 def run_experiment(

@@ -1,8 +1,9 @@
 """What an experiment is: a config, the methods that it compares, what it measures, and how that is drawn."""
 
 import dataclasses
+import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from configs import RunConfig, UserError
 from configs.errors import name_hint
@@ -122,6 +123,8 @@ class Experiment:
       "train_return", the mean over the training episodes that ended since the evaluation before, or `eval_measure("won")`.
     reference: the method that the others are compared with.
     band: around the means in the picture: the 95 % interval of the mean, or the standard deviation over seeds.
+    ends_when_solved: whether a run ends with its first solved evaluation. Then there are no curves to compare, and the picture
+      shows each run's steps to the thresholds instead of panels.
   """
 
   name: str
@@ -129,15 +132,20 @@ class Experiment:
   config: RunConfig
   methods: tuple[Method, ...]
   budgets: Mapping[str, Budget]
-  panels: tuple[Panel, ...]
+  panels: tuple[Panel, ...] = ()
   thresholds: tuple[Threshold, ...] = ()
   late: tuple[LateMeasure, ...] = ()
   probes: Mapping[str, str] = dataclasses.field(default_factory=dict)
   recorded: tuple[str, ...] = ()
   reference: str = "uniform"
   band: Band = "interval"
+  ends_when_solved: bool = False
 
   def __post_init__(self) -> None:
+    if self.ends_when_solved and self.panels:
+      raise ValueError(
+        f"the runs of experiment {self.name!r} end at different steps, so its panels would compare nothing"
+      )
     known = self.columns
     used = [part.curve for parts in (self.panels, self.thresholds, self.late) for part in parts]
     for curve in (*used, *(measure.given for measure in self.late if measure.given)):
@@ -170,7 +178,7 @@ class Experiment:
     return tuple(known[name] for name in dict.fromkeys(names))
 
   def config_of(self, method: Method, budget: Budget, seed: int) -> RunConfig:
-    """The config of one run, which uses its whole budget whether it is solved or not.
+    """The config of one run, which uses its whole budget whether it is solved or not, unless `ends_when_solved`.
 
     It does not hold the experiment's name, so that experiments can have runs in common.
     """
@@ -179,9 +187,27 @@ class Experiment:
       config,
       seed=seed,
       environment_steps=environment_steps(config, budget.gradient_steps),
-      evaluator=dataclasses.replace(config.evaluator, solved_evaluations=0),
+      evaluator=dataclasses.replace(config.evaluator, solved_evaluations=int(self.ends_when_solved)),
       learner=dataclasses.replace(config.learner, device="CPU:0"),
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class Calculation:
+  """A figure of a paper that needs no run: it is computed in seconds.
+
+  Attributes:
+    name: on the command line.
+    summary: what it shows and where it is in the paper, on one line.
+    budgets: name -> number of seeds.
+    write: computes it for a number of seeds and writes it to a folder, with the command that made it; returns the table that it
+      wrote, for the terminal.
+  """
+
+  name: str
+  summary: str
+  budgets: Mapping[str, int]
+  write: Callable[[int, pathlib.Path, str], str]
 
 
 def known_method(name: str, label: str = "") -> Method:
@@ -209,6 +235,17 @@ def with_events_of(other: RunConfig) -> Change:
 def replaying_from_memory(config: RunConfig) -> RunConfig:
   """`config` with replay in the learner's own memory."""
   return dataclasses.replace(config, replay=dataclasses.replace(config.replay, sampling="memory"))
+
+
+def with_priority(method: Callable[[RunConfig], RunConfig], **changes: Any) -> Change:
+  """`method`, with changes of `replay.priority`."""
+
+  def change(config: RunConfig) -> RunConfig:
+    config = method(config)
+    priority = dataclasses.replace(config.replay.priority, **changes)
+    return dataclasses.replace(config, replay=dataclasses.replace(config.replay, priority=priority))
+
+  return change
 
 
 def papers_methods() -> tuple[Method, ...]:

@@ -46,7 +46,7 @@ def run_job(job: Job, run: RunDirectory, result_file: pathlib.Path, stop: thread
   # The job's digest covers its config, so the run's own directory is where the method is named.
   config = dataclasses.replace(job.config, method=job.method)
   status = run_inline(config, run, stop, RunView(quiet=True), on_evaluation)
-  if status.phase != "exhausted":
+  if status.phase not in ("exhausted", "solved"):
     return
   columns = (*EVALUATION_COLUMNS, *job.recorded, *probes)
   points = _points(run, columns, job.recorded, probed)

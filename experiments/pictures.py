@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 from experiments import statistics
-from experiments.definition import Experiment, LateMeasure, Method, Panel
+from experiments.definition import Experiment, LateMeasure, Method, Panel, Threshold
 from experiments.jobs import RunResult
 
 # Okabe and Ito's palette, which people with any kind of colour vision can tell apart; its yellow is too light for a line.
@@ -19,6 +19,7 @@ _COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#
 _DASHES = ("-", "--", ":", "-.")
 # Each of the paper's methods has the same colour in every picture.
 _METHODS = dict(zip(("uniform", "sset", "per", "reverse_sweep", "sset_per", "pbs", "sset_pbs"), _COLOURS, strict=True))
+_METHODS |= {"reaper": _METHODS["reverse_sweep"], "sset_reaper": _METHODS["pbs"]}
 _PANEL_INCHES = 4.8
 # Of a legend: the line before a label, and a letter of it.
 _HANDLE_INCHES = 0.6
@@ -42,7 +43,8 @@ def draw(
   """
   shown = [method for method in methods if results.get(method.name)]
   panels = [(panel, drawn) for panel in experiment.panels if (drawn := _methods_of(panel, shown))]
-  count = len(panels) + len(experiment.late)
+  raced = experiment.thresholds if experiment.ends_when_solved else ()
+  count = len(panels) + len(experiment.late) + len(raced)
   columns = max(1, min(_COLUMNS, count))
   rows = max(1, math.ceil(count / columns))
   figure = Figure(figsize=(_PANEL_INCHES * columns, 3.4 * rows + 0.9), dpi=150, layout="constrained")
@@ -52,6 +54,8 @@ def draw(
     _draw_panel(axes, experiment, panel, drawn, results, styles)
   for axes, measure in zip(grid[len(panels) :], experiment.late, strict=False):
     _draw_late(axes, measure, shown, results, styles)
+  for axes, threshold in zip(grid[len(panels) + len(experiment.late) :], raced, strict=False):
+    _draw_steps(axes, threshold, shown, results, styles)
   for axes in grid[count:]:
     axes.set_visible(False)
   handles = {label: line for axes in grid for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
@@ -82,7 +86,7 @@ def _what_is_drawn(experiment: Experiment, results: Mapping[str, Sequence[RunRes
   if counts[-1] == 1:
     return "1 seed"
   band = "95 % interval (Student's t)" if experiment.band == "interval" else "standard deviation"
-  return f"mean and {band} over {seeds} seeds"
+  return f"{seeds} seeds" if experiment.ends_when_solved else f"mean and {band} over {seeds} seeds"
 
 
 def _draw_panel(
@@ -108,7 +112,7 @@ def _draw_panel(
   axes.set_ylabel(panel.label)
   axes.set_xlim(left=0)
   axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-  _tidy(axes)
+  tidy(axes)
 
 
 def _draw_late(
@@ -133,10 +137,35 @@ def _draw_late(
   axes.set_xticks([])
   axes.set_xlabel("runs")
   axes.set_ylabel(measure.label)
-  _tidy(axes)
+  tidy(axes)
 
 
-def _tidy(axes: Axes) -> None:
+def _draw_steps(
+  axes: Axes,
+  threshold: Threshold,
+  methods: Sequence[Method],
+  results: Mapping[str, Sequence[RunResult]],
+  styles: Mapping[str, tuple[str, str]],
+) -> None:
+  """For each method the share of its runs that have reached the threshold, over gradient steps."""
+  for method in methods:
+    colour, dashes = styles[method.name]
+    runs = results[method.name]
+    steps = sorted(statistics.steps_to(run, threshold) for run in runs)
+    reached = [step for step in steps if math.isfinite(step)]
+    end = max(run.column("gradient_steps")[-1] for run in runs)
+    shares = np.arange(len(reached) + 1) / len(steps)
+    axes.step([0, *reached, end], [*shares, shares[-1]], dashes, where="post", color=colour, label=method.label)
+  axes.set_xlabel("gradient steps")
+  axes.set_ylabel(f"share of runs with\n{threshold.text}")
+  axes.set_xlim(left=0)
+  axes.set_ylim(0, 1.02)
+  axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+  tidy(axes)
+
+
+def tidy(axes: Axes) -> None:
+  """Draws a light grid behind what is shown, and no frame above and at the right."""
   axes.grid(color="0.9")
   axes.set_axisbelow(True)
   axes.spines[["top", "right"]].set_visible(False)

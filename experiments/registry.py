@@ -1,11 +1,24 @@
 """The experiments by name."""
 
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from configs import UserError
 from configs.errors import name_hint
-from experiments import bad_events, continuous, obstacle_course, racing, randomised_skills, three_rooms, two_rooms
-from experiments.definition import Budget, Experiment
+from experiments import (
+  bad_events,
+  continuous,
+  obstacle_course,
+  racing,
+  randomised_skills,
+  reaper,
+  stylised,
+  three_rooms,
+  two_rooms,
+)
+from experiments.definition import Budget, Calculation, Experiment
+
+_B = TypeVar("_B")
 
 EXPERIMENTS: Mapping[str, Callable[[], Experiment]] = {
   "three_rooms": three_rooms.get_experiment,
@@ -31,7 +44,27 @@ EXPERIMENTS: Mapping[str, Callable[[], Experiment]] = {
   "humanoid_histories": continuous.get_humanoid_histories,
   "slingshot": racing.get_slingshot,
   "time_trial": racing.get_time_trial,
+  "reaper_cartpole": reaper.get_cartpole,
+  "reaper_acrobot": reaper.get_acrobot,
+  "reaper_lunar_lander": reaper.get_lunar_lander,
+  "reaper_exponents": reaper.get_exponents,
+  "reaper_three_rooms": reaper.get_three_rooms,
 }
+
+
+CALCULATIONS: Mapping[str, Callable[[], Calculation]] = {"reaper_stylised": stylised.get_stylised}
+
+
+def find_study(name: str) -> Experiment | Calculation:
+  """The experiment or the calculation `name`.
+
+  Raises:
+    UserError: there is none; the sentence names the nearest.
+  """
+  known: Mapping[str, Callable[[], Experiment | Calculation]] = {**EXPERIMENTS, **CALCULATIONS}
+  if name not in known:
+    raise UserError(f"There is no experiment {name!r}: {name_hint(name, known)}")
+  return known[name]()
 
 
 def find_experiment(name: str) -> Experiment:
@@ -51,6 +84,19 @@ def find_budget(experiment: Experiment, name: str) -> Budget:
   Raises:
     UserError: it has none of that name; the sentence names the nearest.
   """
-  if name not in experiment.budgets:
-    raise UserError(f"The experiment {experiment.name!r} has no budget {name!r}: {name_hint(name, experiment.budgets)}")
-  return experiment.budgets[name]
+  return _find_budget(experiment.name, experiment.budgets, name)
+
+
+def find_seeds(calculation: Calculation, budget: str) -> int:
+  """The calculation's number of seeds with this budget.
+
+  Raises:
+    UserError: as `find_budget`.
+  """
+  return _find_budget(calculation.name, calculation.budgets, budget)
+
+
+def _find_budget(experiment: str, budgets: Mapping[str, _B], name: str) -> _B:
+  if name not in budgets:
+    raise UserError(f"The experiment {experiment!r} has no budget {name!r}: {name_hint(name, budgets)}")
+  return budgets[name]

@@ -42,14 +42,17 @@ def summary_markdown(
     "probability of improvement, and from ten seeds on a percentile bootstrap for the interquartile mean. There is no bracket "
     "where the runs are too few, or where those of one method are all equal, which does not show how far they differ.",
     "",
-    "## Over the last quarter of the budget",
-    "",
-    *_late_table(experiment, results, labels),
-    "",
-    "Means over seeds of each run's mean, with 95 % intervals by Student's t; none where all runs are equal.",
-    "",
   ]
-  if results.get(experiment.reference) and sum(map(bool, results.values())) > 1:
+  if _curves(experiment):
+    lines += [
+      "## Over the last quarter of the budget",
+      "",
+      *_late_table(experiment, results, labels),
+      "",
+      "Means over seeds of each run's mean, with 95 % intervals by Student's t; none where all runs are equal.",
+      "",
+    ]
+  if _curves(experiment) and results.get(experiment.reference) and sum(map(bool, results.values())) > 1:
     lines += [
       *_late_differences(experiment, results, labels),
       "",

@@ -123,12 +123,14 @@ def _take_turns(
   # its minimum.
   stored = warm_up + config.actor.environments * (config.learner.n_step - 1)
   steps_per_update = config.replay.environment_steps_per_update or _STEPS_PER_UPDATE
+  steps_per_round = config.replay.steps_per_round
   block, period = config.learner.updates_per_block, config.evaluator.period_updates
   ticked = -TICK_SECONDS
   while not stop.is_set():
     steps = steps_before + worker.environment_steps
     evaluated, at_budget = False, steps >= config.environment_steps
-    if steps >= stored and (steps - warm_up) / steps_per_update - learner.gradient_steps >= block:
+    taken = (steps - warm_up) // steps_per_round * steps_per_round
+    if steps >= stored and taken / steps_per_update - learner.gradient_steps >= block:
       worker.flush()
       before = learner.gradient_steps
       learner.step()

@@ -13,6 +13,7 @@ Structures, constants and functions are in one file because of numba's cache; se
 and give the same results without the compiler.
 """
 
+import math
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -40,12 +41,21 @@ OPEN, TERMINATED, TRUNCATED, LAPSED = range(4)
 # Selectors.
 UNIFORM, PRIORITIZED, FIFO, LIFO = range(4)
 
-# The two lists of records, each from the oldest to the newest: open episodes by their last row, and episodes without a stored row
-# by when they lost it. Any other episode is `UNLISTED`.
-OPEN_LIST, EMPTY_LIST, UNLISTED = range(3)
+# The lists of records, each from the oldest to the newest: open episodes by their last row, episodes without a stored row by when
+# they lost it, and lapsed ones. Any other episode is `UNLISTED`.
+OPEN_LIST, EMPTY_LIST, LAPSED_LIST, UNLISTED = range(4)
+LISTS = 3
 _OLDEST, _NEWEST = range(2)
 
-# Children of a node in a tree of sums. Eight take one line of a cache; draws and updates took longer with 16, 32 and 64.
+# In the place of an episode's first changed step: no step changed; or none did, but what all of them are divided by.
+UNTOUCHED = 2**31 - 1
+_RESCALED = UNTOUCHED - 1
+
+# Sizes of the tables for powers of omega: a float64 lies between 2^-1100 and 2^1100.
+MOST_BINARY_EXPONENT = 1_100
+STEPS = 64
+
+# Children of a node in a tree. Eight take one line of a cache; draws and updates took longer with 16, 32 and 64.
 FAN_OUT = 8
 FAN_OUT_BITS = 3
 
@@ -64,8 +74,9 @@ FAN_OUT_BITS = 3
   LAPSES,
   SHARED,  # Rows that the default table and an event table hold.
   STAMP,  # Of the latest call that set weights.
+  TOUCHED,  # Records in `touched`.
   COUNTS,
-) = range(14)
+) = range(15)
 
 
 # What is stored of each row besides its words, by slot.
@@ -99,8 +110,12 @@ EPISODE = np.dtype(
     ("gap", "int32"),  # Node of its latest gap.
     ("older", "int32"),  # The record before it in its list.
     ("newer", "int32"),  # The record after it.
+    (
+      "changed",
+      "int32",
+    ),  # The first step that changed since `refresh`; `UNTOUCHED` for a record that is not in `touched`.
     ("state", "int8"),  # `OPEN`, `TERMINATED`, `TRUNCATED` or `LAPSED`.
-    ("listed", "int8"),  # `OPEN_LIST`, `EMPTY_LIST` or `UNLISTED`.
+    ("listed", "int8"),  # `OPEN_LIST`, `EMPTY_LIST`, `LAPSED_LIST` or `UNLISTED`.
   ],
   align=True,
 )
@@ -153,7 +168,8 @@ class Memory(NamedTuple):
     rows: `ROW` [slots].
     free: int32 [slots], a stack of free slots.
     episodes: `EPISODE` [records].
-    ends: int32 [2, 2], the oldest and the newest record of each list.
+    ends: int32 [3, 2], the oldest and the newest record of each list.
+    touched: int32 [records], those of which a row came, went or changed since `refresh`; empty in a memory that does not ask.
     buckets: int32 [power of two], hash table of record + 1 with linear probing; 0 for none.
     gaps: `GAP` [nodes].
     tables: `TABLE` [tables].
@@ -161,6 +177,8 @@ class Memory(NamedTuple):
     position: int32 [slots, tables], the row's place in each table + 1; 0 if the table does not hold it.
     leaves: float64 [...], of all trees.
     nodes: float64 [...], of all trees.
+    largest: float64 [...], for each node the largest weight below it; empty in a memory that does not ask.
+    smallest: float64 [...], likewise the smallest weight above 0; infinity or 0 if there is none.
     stamps: int64 [...], for each node the latest call of `set_weights` that added it anew.
     node_start: int64 [tables, 11], where each level of nodes begins, the lowest first.
     events: `EVENT` [events].
@@ -173,6 +191,7 @@ class Memory(NamedTuple):
   free: Int32
   episodes: Records
   ends: Int32
+  touched: Int32
   buckets: Int32
   gaps: Records
   tables: Records
@@ -180,6 +199,8 @@ class Memory(NamedTuple):
   position: Int32
   leaves: Float64
   nodes: Float64
+  largest: Float64
+  smallest: Float64
   stamps: Int64
   node_start: Int64
   events: Records
@@ -227,6 +248,34 @@ class Drawn(NamedTuple):
   table: Int64
   probability: Float64
   size: Int64
+
+
+class Reliability(NamedTuple):
+  """What ReaPER's criteria are made of (Pleiss et al., Algorithm 2).
+
+  Attributes:
+    error: float64 [slots], delta of each row.
+    power: float64 [slots], delta^alpha.
+    part: float64 [slots], prefix^omega delta^alpha, where prefix is the sum of delta from the first stored row of the episode to
+      this one: the criterion but for its denominator, as of the last `refresh`.
+    total: float64 [...], a tree whose leaves are each episode's sum of delta, by record, and whose nodes are the largest below.
+    peak: float64 [...], likewise of each episode's largest delta.
+    start: int64 [levels], where each level of these two trees begins, leaves first.
+    work: int64 [2, nodes], room for the nodes of the tables' trees whose children changed.
+    scales: float64 [2 * `MOST_BINARY_EXPONENT`], (2^e)^omega, from the least e on; see `_to_omega`.
+    steps: float64 [3, `STEPS`], of each step from 1/2 to 1 its reciprocal, its power omega, and in the third row the first
+      coefficients of the binomial series of omega.
+  """
+
+  error: Float64
+  power: Float64
+  part: Float64
+  total: Float64
+  peak: Float64
+  start: Int64
+  work: Int64
+  scales: Float64
+  steps: Float64
 
 
 @helper
@@ -376,6 +425,7 @@ def _new_record(memory: Memory, episode: int) -> int:
   if counts[EMPTY_RECORDS] < len(episodes) - len(memory.rows):
     record: int = counts[FRESH_RECORDS]
     counts[FRESH_RECORDS] += 1
+    episodes.changed[record] = UNTOUCHED
   else:
     record = _whole(memory.ends[EMPTY_LIST, _OLDEST])
     _unlist(memory, record)
@@ -396,10 +446,23 @@ def _new_record(memory: Memory, episode: int) -> int:
 
 
 @helper
+def _touch(memory: Memory, record: int, step: int) -> None:
+  """Notes that an episode changed, from this step on."""
+  episodes, counts = memory.episodes, memory.counts
+  if len(memory.touched) == 0:
+    return
+  if episodes.changed[record] == UNTOUCHED:
+    memory.touched[counts[TOUCHED]] = record
+    counts[TOUCHED] += 1
+  episodes.changed[record] = min(_whole(episodes.changed[record]), _whole(step))
+
+
+@helper
 def _release(memory: Memory, slot: int) -> None:
   """Frees a slot and takes its row out of its episode."""
   rows, episodes, counts = memory.rows, memory.episodes, memory.counts
   record, before, after = _whole(rows.record[slot]), rows.previous[slot], rows.following[slot]
+  _touch(memory, record, rows.step[slot])
   if before == NONE:
     episodes.head[record] = after
   else:
@@ -422,6 +485,7 @@ def _release(memory: Memory, slot: int) -> None:
 def _close(memory: Memory, record: int) -> None:
   """Lets go the window of an episode that is no longer open."""
   rows, episodes = memory.rows, memory.episodes
+  _touch(memory, record, _RESCALED)
   _unlist(memory, record)
   slot = _whole(episodes.window[record])
   episodes.window[record] = NONE
@@ -430,6 +494,15 @@ def _close(memory: Memory, record: int) -> None:
     if rows.holders[slot] == 0:
       _release(memory, slot)
     slot = after
+
+
+@helper
+def _list_lapsed(memory: Memory, record: int) -> None:
+  """Lists a lapsed episode that has a stored row."""
+  episodes = memory.episodes
+  if episodes.listed[record] == UNLISTED and episodes.stored[record] > 0:
+    episodes.listed[record] = LAPSED_LIST
+    _list(memory, record)
 
 
 @helper
@@ -446,6 +519,7 @@ def _take_slot(memory: Memory) -> int:
       record = _whole(memory.ends[OPEN_LIST, _OLDEST])
       memory.episodes.state[record] = LAPSED
       _close(memory, record)
+      _list_lapsed(memory, record)
       counts[LAPSES] += 1
   counts[FREE_SLOTS] -= 1
   freed: int = _whole(memory.free[counts[FREE_SLOTS]])
@@ -597,6 +671,7 @@ def _store(memory: Memory, incoming: Incoming, index: int, record: int) -> int:
   rows.holders[slot] = 0
   incoming.slot[index] = slot
   _link(memory, record, slot)
+  _touch(memory, record, rows.step[slot])
   return slot
 
 
@@ -650,6 +725,8 @@ def _add_row(memory: Memory, incoming: Incoming, index: int) -> None:
     episodes.state[record] = OPEN
   if episodes.state[record] == OPEN:
     _extend_window(memory, record, slot)
+  elif episodes.state[record] == LAPSED:
+    _list_lapsed(memory, record)
   _send(memory, slot, is_late, incoming.weights)
   if ended != OPEN and episodes.state[record] in (OPEN, LAPSED):
     episodes.state[record] = ended
@@ -666,13 +743,41 @@ def _sum_of_children(values: Float64, start: int) -> float:
 
 
 @helper
+def _largest_child(values: Float64, start: int) -> float:
+  """The largest of `FAN_OUT` values, none of which is below 0."""
+  largest = 0.0
+  for at in range(start, start + FAN_OUT):
+    largest = values[at] if values[at] > largest else largest  # Without a branch, unlike `max`.
+  return largest
+
+
+@helper
+def _smallest_child(values: Float64, start: int) -> float:
+  """The smallest of `FAN_OUT` values that is above 0; infinity if none is."""
+  smallest = math.inf
+  for at in range(start, start + FAN_OUT):
+    # Without a branch, as no processor could guess its outcome.
+    value = values[at] if values[at] > 0.0 else math.inf
+    smallest = value if value < smallest else smallest
+  return smallest
+
+
+@helper
 def _add_up(memory: Memory, table: int, level: int, node: int) -> None:
-  """Sets a node to the sum of its children."""
+  """Sets a node to the sum of its children, and to the largest and the smallest weight below them."""
+  at = memory.node_start[table, level] + node
   if level == 0:
-    total = _sum_of_children(memory.leaves, memory.tables.leaf_start[table] + (node << FAN_OUT_BITS))
+    first = memory.tables.leaf_start[table] + (node << FAN_OUT_BITS)
+    memory.nodes[at] = _sum_of_children(memory.leaves, first)
+    if len(memory.largest) > 0:
+      memory.largest[at] = _largest_child(memory.leaves, first)
+      memory.smallest[at] = _smallest_child(memory.leaves, first)
   else:
-    total = _sum_of_children(memory.nodes, memory.node_start[table, level - 1] + (node << FAN_OUT_BITS))
-  memory.nodes[memory.node_start[table, level] + node] = total
+    first = memory.node_start[table, level - 1] + (node << FAN_OUT_BITS)
+    memory.nodes[at] = _sum_of_children(memory.nodes, first)
+    if len(memory.largest) > 0:
+      memory.largest[at] = _largest_child(memory.largest, first)
+      memory.smallest[at] = _smallest_child(memory.smallest, first)
 
 
 @helper
@@ -852,6 +957,160 @@ def set_weights(memory: Memory, handles: Int64, holders: Int64, weights: Float64
         memory.stamps[at] = counts[STAMP]
         _add_up(memory, table, level, node)
   return found
+
+
+@kernel
+def set_errors(memory: Memory, reliability: Reliability, slots: Int64, errors: Float64, alpha: float) -> None:
+  """Sets delta of rows; the later one counts where a row is named twice. `refresh` makes criteria of them.
+
+  Args:
+    memory: that has the rows.
+    reliability: of the memory.
+    slots: int64 [n]; `NONE` is passed over.
+    errors: float64 [n], delta, finite and not below 0.
+    alpha: its exponent.
+  """
+  rows = memory.rows
+  for index in range(len(slots)):
+    slot = slots[index]
+    if slot != NONE:
+      reliability.error[slot] = errors[index]
+      reliability.power[slot] = errors[index] ** alpha if errors[index] > 0.0 else 0.0
+      _touch(memory, _whole(rows.record[slot]), rows.step[slot])
+
+
+@helper
+def _raise_to_top(tree: Float64, start: Int64, record: int, value: float) -> None:
+  """Sets a leaf, and the nodes above it to the largest below them."""
+  at = record
+  tree[at] = value
+  for level in range(1, len(start)):
+    first = start[level - 1] + (at >> FAN_OUT_BITS << FAN_OUT_BITS)
+    at >>= FAN_OUT_BITS
+    largest = _largest_child(tree, first)
+    if tree[start[level] + at] == largest:
+      return
+    tree[start[level] + at] = largest
+
+
+@helper
+def _to_omega(reliability: Reliability, x: float) -> float:
+  """x^omega for x > 0, to thirteen digits, in a third of the time of a logarithm and an exponential.
+
+  x = 2^e m with m in [1/2, 1), and m = s (1 + r) with the nearest step s below m, so that r < 1/128. The powers of 2^e and s are
+  in tables; that of 1 + r is the first terms of its binomial series.
+  """
+  mantissa, exponent = math.frexp(x)
+  step = int((mantissa - 0.5) * (2 * STEPS))
+  r = mantissa * reliability.steps[0, step] - 1.0
+  coefficients = reliability.steps[2]
+  series = coefficients[5]
+  for term in range(4, -1, -1):
+    series = series * r + coefficients[term]
+  return float(reliability.scales[exponent + MOST_BINARY_EXPONENT] * reliability.steps[1, step] * series)
+
+
+@helper
+def _sum_episode(memory: Memory, reliability: Reliability, record: int) -> None:
+  """Adds up an episode's delta from its first stored row on; what stands before its first changed step is as it was."""
+  rows, error = memory.rows, reliability.error
+  changed = memory.episodes.changed[record]
+  prefix, peak = 0.0, 0.0
+  slot = _whole(memory.episodes.head[record])
+  while slot != NONE:
+    prefix += error[slot]
+    peak = max(peak, error[slot])
+    if rows.step[slot] >= changed:
+      reliability.part[slot] = _to_omega(reliability, prefix) * reliability.power[slot] if prefix > 0.0 else 0.0
+    slot = _whole(rows.following[slot])
+  _raise_to_top(reliability.total, reliability.start, record, prefix)
+  _raise_to_top(reliability.peak, reliability.start, record, peak)
+
+
+@helper
+def _write_episode(memory: Memory, reliability: Reliability, record: int, scale: float, found: int) -> int:
+  """Gives an episode's rows their criteria in every table that holds them.
+
+  Returns:
+    The number of nodes in `reliability.work`, which were `found` before.
+  """
+  rows, tables, position = memory.rows, memory.tables, memory.position
+  slot = _whole(memory.episodes.head[record])
+  while slot != NONE:
+    criterion = reliability.part[slot] * scale
+    for table in range(len(tables)):
+      place = position[slot, table] - 1
+      if place < 0 or tables.levels[table] == 0:
+        continue
+      memory.leaves[tables.leaf_start[table] + place] = criterion
+      node = place >> FAN_OUT_BITS
+      at = memory.node_start[table, 0] + node
+      if memory.stamps[at] != memory.counts[STAMP]:
+        memory.stamps[at] = memory.counts[STAMP]
+        reliability.work[0, found] = table
+        reliability.work[1, found] = node
+        found += 1
+    slot = _whole(rows.following[slot])
+  return found
+
+
+@helper
+def _add_up_found(memory: Memory, reliability: Reliability, found: int) -> None:
+  """Adds up the nodes in `reliability.work` and those above them, level by level, each once."""
+  work, counts = reliability.work, memory.counts
+  level = 0
+  while found > 0:
+    above = 0
+    for index in range(found):
+      table, node = work[0, index], work[1, index]
+      _add_up(memory, table, level, node)
+      if level + 1 < memory.tables.levels[table]:
+        node >>= FAN_OUT_BITS
+        at = memory.node_start[table, level + 1] + node
+        if memory.stamps[at] != counts[STAMP]:
+          memory.stamps[at] = counts[STAMP]
+          # Not beyond what was read already.
+          work[0, above] = table
+          work[1, above] = node
+          above += 1
+    found = above
+    level += 1
+
+
+@kernel
+def refresh(memory: Memory, reliability: Reliability) -> None:
+  """Gives every row of an episode that changed, and of open ones if F did, its criterion (Algorithm 2, lines 16 to 21).
+
+  Psi_t = R_t^omega delta_t^alpha, where R_t is the sum of delta up to t, divided by that of the whole episode if it has ended and
+  by F, the largest sum of any episode, if it has not. Of a partly evicted episode what is stored is summed.
+
+  Args:
+    memory: with `touched`.
+    reliability: of the memory.
+  """
+  episodes, counts, touched, start = memory.episodes, memory.counts, memory.touched, reliability.start
+  top = start[len(start) - 1]
+  before = reliability.total[top]
+  for index in range(counts[TOUCHED]):
+    _sum_episode(memory, reliability, _whole(touched[index]))
+  largest = reliability.total[top]
+  if largest != before:
+    for which in (OPEN_LIST, LAPSED_LIST):
+      record = _whole(memory.ends[which, _OLDEST])
+      while record != NONE:
+        _touch(memory, record, _RESCALED)
+        record = _whole(episodes.newer[record])
+  counts[STAMP] += 1
+  found = 0
+  for index in range(counts[TOUCHED]):
+    record = _whole(touched[index])
+    is_over = episodes.state[record] in (TERMINATED, TRUNCATED)
+    sum_of_delta = reliability.total[record] if is_over else largest
+    scale = 1.0 / _to_omega(reliability, sum_of_delta) if sum_of_delta > 0.0 else 0.0
+    found = _write_episode(memory, reliability, record, scale, found)
+    episodes.changed[record] = UNTOUCHED
+  counts[TOUCHED] = 0
+  _add_up_found(memory, reliability, found)
 
 
 @kernel

@@ -11,11 +11,13 @@ from configs import UserError
 from replay_memory import kernels
 from replay_memory.kernels import NONE, Drawn, Incoming
 from replay_memory.plan import Plan, allocate
+from replay_memory.rule import Rule
 from replay_memory.state import RECEIVED, State, live_slots, pack, unpack
 from replay_server.contract.codec import Packed, RowCodec
 from replay_server.contract.layout import MAX_PRIORITY
 
-_COLUMN = "columns/"
+# Before the name of a column in the state.
+COLUMN = "columns/"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,6 +114,7 @@ class ReplayMemory:
     self._filled: npt.NDArray[np.int64] = self.arrays.tables.filled
     self._exponents = np.array([np.nan if exponent is None else exponent for exponent in plan.exponents])
     self._columns: dict[str, tuple[npt.NDArray[Any], Any]] = {}
+    self._rules: list[Rule] = []
     self._received = 0
 
   @property
@@ -144,6 +147,28 @@ class ReplayMemory:
   def draws(self) -> npt.NDArray[np.int64]:
     """Rows drawn from each table so far, int64 [tables]."""
     return _copied(self.arrays.tables.draws)
+
+  @property
+  def largest_weights(self) -> npt.NDArray[np.float64]:
+    """The largest weight in each table, float64 [tables]; 0 where nothing can be drawn by weight. See `Plan.tracks_extremes`."""
+    return self._roots(self.arrays.largest)
+
+  @property
+  def least_ratios(self) -> npt.NDArray[np.float64]:
+    """The least N P of each table's rows, where P is a row's probability in the table and N the table's size, float64 [tables].
+
+    It is 1 for a table that is not prioritised, or in which every weight is 0. A row of weight 0 is never drawn and not counted.
+    See `Plan.tracks_extremes`.
+    """
+    least, totals = self._roots(self.arrays.smallest), self._roots(self.arrays.nodes)
+    shares = np.divide(least, totals, out=np.ones(len(totals)), where=totals > 0)
+    return np.where(totals > 0, shares * self.arrays.tables.filled, 1.0)
+
+  def _roots(self, nodes: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The topmost nodes of the tables' trees, float64 [tables]; 0 for a table that has none."""
+    levels = self.arrays.tables.levels
+    tops = self.arrays.node_start[np.arange(len(levels)), np.maximum(levels - 1, 0)]
+    return np.where(levels > 0, nodes[np.where(levels > 0, tops, 0)] if len(nodes) else 0.0, 0.0)
 
   @property
   def events_in_default(self) -> int:
@@ -201,6 +226,8 @@ class ReplayMemory:
     stored = slots[slots != NONE]
     for values, initial in self._columns.values():
       values[stored] = initial
+    for rule in self._rules:
+      rule.added(stored)
     return Added(
       now.new - before.new, now.repeated - before.repeated, now.late - before.late, now.gaps - before.gaps, slots
     )
@@ -287,6 +314,11 @@ class ReplayMemory:
     held: npt.NDArray[np.bool_] = (self.arrays.position[slots] > 0) & stored[..., None]
     return held
 
+  def handles_of(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """The handle of each row, uint64 [...], for the slots of stored rows, int64 [...]."""
+    handles: npt.NDArray[np.int64] = self.arrays.rows.sequence[slots] * self.plan.slots + slots
+    return handles.view(np.uint64)
+
   def _split(self, handles: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     sequences, slots = np.divmod(handles.view(np.int64), self.plan.slots)
     return slots, sequences
@@ -327,6 +359,10 @@ class ReplayMemory:
     self._columns[name] = (values, initial)
     return values
 
+  def follow_with(self, rule: Rule) -> None:
+    """Lets a rule follow the rows from now on."""
+    self._rules.append(rule)
+
   def episode_of(self, slot: int) -> npt.NDArray[np.int64]:
     """The slots of all stored rows of a row's episode, int64 [rows], in the order of their steps."""
     rows, episodes = self.arrays.rows, self.arrays.episodes
@@ -343,6 +379,13 @@ class ReplayMemory:
     places = (tables.oldest[table] + np.arange(tables.filled[table])) % capacity
     return _copied(self.arrays.ring[start + places])
 
+  def weights(self, table: int) -> npt.NDArray[np.float64]:
+    """The weights of a prioritised table's rows, float64 [size], from the oldest to the newest."""
+    tables = self.arrays.tables
+    places = (tables.oldest[table] + np.arange(tables.filled[table])) % tables.capacity[table]
+    weights: npt.NDArray[np.float64] = self.arrays.leaves[tables.leaf_start[table] + places]
+    return weights
+
   def state(self) -> State:
     """Everything but the rows, as copies: what `restore` needs besides the rows of `sequences`."""
     slots = live_slots(self.arrays)
@@ -350,7 +393,7 @@ class ReplayMemory:
       RECEIVED: np.array(self._received),
       "exponents": self._exponents.copy(),
       **pack(self.arrays),
-      **{_COLUMN + name: values[slots] for name, (values, _) in self._columns.items()},
+      **{COLUMN + name: values[slots] for name, (values, _) in self._columns.items()},
     }
 
   def restore(self, state: State, rows: Packed, found: npt.NDArray[np.bool_]) -> int:
@@ -374,9 +417,11 @@ class ReplayMemory:
     kept = np.flatnonzero(slots != NONE)
     self._rows[: len(kept)] = rows[kept]
     for name, (values, _) in self._columns.items():
-      if _COLUMN + name in state:
-        values[: len(kept)] = state[_COLUMN + name][kept]
+      if COLUMN + name in state:
+        values[: len(kept)] = state[COLUMN + name][kept]
     self._received = int(state[RECEIVED])
+    for rule in self._rules:
+      rule.restored()
     return len(kept)
 
 

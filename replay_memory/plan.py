@@ -48,7 +48,7 @@ class Plan:
   Attributes:
     names: of the tables, in layout order.
     selectors: of the tables, as in `TableSpec`.
-    exponents: alpha of each prioritised table; None for any other.
+    exponents: alpha of each prioritised table, 1 with ReaPER, whose criteria are weights as they are; None for any other.
     capacities: of the tables, in rows.
     events: those that feed tables, in the config's order.
     longest_history: of these events, in steps; at least 1.
@@ -56,6 +56,8 @@ class Plan:
     width: words of a row.
     spare_records: episodes without a stored row that are remembered.
     most_gaps: gaps that are remembered.
+    tracks_episodes: whether it is noted which episodes change, for `Reliability`.
+    tracks_extremes: whether the largest and the smallest weight of each prioritised table are known.
   """
 
   names: tuple[str, ...]
@@ -68,6 +70,8 @@ class Plan:
   width: int
   spare_records: int = SPARE_RECORDS
   most_gaps: int = MOST_GAPS
+  tracks_episodes: bool = False
+  tracks_extremes: bool = False
 
   @property
   def bytes(self) -> int:
@@ -94,12 +98,13 @@ def make_plan(config: RunConfig, width: int, open_episodes: int | None = None) -
   capacities = tuple(replay.capacity_of(table) for table in replay.all_tables)
   if open_episodes is None:
     open_episodes = 2 * max(1, config.worker_count) * config.actor.environments
+  priority = replay.priority
+  # A criterion of ReaPER's is a weight as it is.
+  exponent = 1.0 if priority.criterion == "reaper" else priority.exponent
   return Plan(
     names=tuple(names),
     selectors=tuple(table.selector for table in replay.all_tables),
-    exponents=tuple(
-      replay.priority.exponent if table.selector == "prioritized" else None for table in replay.all_tables
-    ),
+    exponents=tuple(exponent if table.selector == "prioritized" else None for table in replay.all_tables),
     capacities=capacities,
     events=tuple(
       FeedingEvent(bit, names.index(event.table), event.history)
@@ -109,6 +114,8 @@ def make_plan(config: RunConfig, width: int, open_episodes: int | None = None) -
     longest_history=config.max_history,
     slots=sum(capacities) + max(1, open_episodes) * config.max_history,
     width=width,
+    tracks_episodes=priority.criterion == "reaper",
+    tracks_extremes=priority.criterion == "reaper" or priority.normalize == "buffer",
   )
 
 
@@ -174,7 +181,8 @@ def _specs(plan: Plan) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
     "rows": ((slots,), kernels.ROW),
     "free": ((slots,), int32),
     "episodes": ((records,), kernels.EPISODE),
-    "ends": ((2, 2), int32),
+    "ends": ((kernels.LISTS, 2), int32),
+    "touched": ((records if plan.tracks_episodes else 0,), int32),
     "buckets": ((1 << (2 * records - 1).bit_length(),), int32),
     "gaps": ((plan.most_gaps,), kernels.GAP),
     "tables": ((tables,), kernels.TABLE),
@@ -182,6 +190,8 @@ def _specs(plan: Plan) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
     "position": ((slots, tables), int32),
     "leaves": ((leaves,), float64),
     "nodes": ((nodes,), float64),
+    "largest": ((nodes if plan.tracks_extremes else 0,), float64),
+    "smallest": ((nodes if plan.tracks_extremes else 0,), float64),
     "stamps": ((nodes,), int64),
     "node_start": ((tables, _MOST_LEVELS), int64),
     "events": ((len(plan.events),), kernels.EVENT),
@@ -193,12 +203,13 @@ def _specs(plan: Plan) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
 def _levels(plan: Plan) -> list[list[int]]:
   """The padded lengths of each table's tree, leaves first, up to the root; empty for a table that is not prioritised."""
   return [
-    [] if exponent is None else _tree_of(capacity)
+    [] if exponent is None else tree_of(capacity)
     for exponent, capacity in zip(plan.exponents, plan.capacities, strict=True)
   ]
 
 
-def _tree_of(leaves: int) -> list[int]:
+def tree_of(leaves: int) -> list[int]:
+  """The length of each level of a tree of `kernels.FAN_OUT` children, leaves first, padded to whole groups; the root's is 1."""
   lengths: list[int] = []
   while not lengths or leaves > 1:
     groups = math.ceil(leaves / kernels.FAN_OUT)

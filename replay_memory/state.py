@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from replay_memory import kernels
-from replay_memory.kernels import EMPTY_LIST, LAPSED, NONE, OPEN, OPEN_LIST, Memory
+from replay_memory.kernels import EMPTY_LIST, LAPSED, LAPSED_LIST, NONE, OPEN, OPEN_LIST, Memory
 
 State: TypeAlias = Mapping[str, npt.NDArray[Any]]
 
@@ -160,6 +160,7 @@ def _restore_episodes(memory: Memory, state: State) -> None:
   for name in _RECORD_FIELDS:
     getattr(episodes, name)[: len(records)] = state[f"episodes/{name}"][records]
   episodes.listed[: len(records)] = kernels.UNLISTED
+  episodes.changed[: len(records)] = kernels.UNTOUCHED
   memory.counts[kernels.FRESH_RECORDS] = len(records)
   stored = int(memory.counts[kernels.FRESH_SLOTS])
   rows.record[:stored] = number[rows.record[:stored]]
@@ -197,7 +198,7 @@ def _chain(memory: Memory, record: int, slots: list[int]) -> None:
 
 
 def _mended(memory: Memory, lists: list[tuple[int, int]]) -> list[tuple[int, int]]:
-  """The lists, in which an episode that has lost its window to damage is no longer open."""
+  """The lists, in which an episode that has lost its window to damage is no longer open; lapsed ones follow from the rest."""
   episodes = memory.episodes
   records = int(memory.counts[kernels.FRESH_RECORDS])
   lost = (episodes.state[:records] == OPEN) & (episodes.window[:records] == NONE)
@@ -205,4 +206,9 @@ def _mended(memory: Memory, lists: list[tuple[int, int]]) -> list[tuple[int, int
   listed = [(which, record) for which, record in lists if not (which == OPEN_LIST and lost[record])]
   empty = {record for which, record in listed if which == EMPTY_LIST}
   emptied = np.flatnonzero(episodes.stored[:records] == 0).tolist()
-  return [*listed, *((EMPTY_LIST, record) for record in emptied if record not in empty)]
+  lapsed = np.flatnonzero((episodes.state[:records] == LAPSED) & (episodes.stored[:records] > 0)).tolist()
+  return [
+    *listed,
+    *((EMPTY_LIST, record) for record in emptied if record not in empty),
+    *((LAPSED_LIST, record) for record in lapsed),
+  ]

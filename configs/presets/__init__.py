@@ -10,6 +10,7 @@ from configs.presets import (
   obstacle_course,
   racing,
   randomised_skills,
+  reaper,
   three_rooms,
   two_rooms,
 )
@@ -34,6 +35,7 @@ PRESETS: dict[str, Callable[[], RunConfig]] = {
   "slingshot_paper": racing.get_slingshot_paper_config,
   "time_trial": racing.get_time_trial_config,
   "time_trial_paper": racing.get_time_trial_paper_config,
+  **{f"reaper_{world}": reaper.preset(world) for world in reaper.WORLDS},
   **{
     f"nmer_{algorithm}_{world.lower()}": nmer.preset(algorithm, world)
     for algorithm, worlds in nmer.TUNED.items()

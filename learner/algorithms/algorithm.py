@@ -1,7 +1,7 @@
 """The interface of an algorithm: networks, their optimisers, and one update of all of them."""
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
 
@@ -60,6 +60,22 @@ class Algorithm(tf.Module, abc.ABC):
 
 
 def follow(targets: Sequence[tf.Variable], online: Sequence[tf.Variable], rate: float) -> None:
-  """Moves every target variable by the fraction `rate` of the way to the online one (Polyak averaging)."""
+  """Moves every target variable by the fraction `rate` of the way to the online one (Polyak averaging); 1 copies it exactly."""
   for target, variable in zip(targets, online, strict=True):
-    target.assign_add(rate * (variable - target))
+    if rate == 1.0:
+      target.assign(variable)
+    else:
+      target.assign_add(rate * (variable - target))
+
+
+def in_every(period: int, updates: tf.Tensor, act: Callable[[], None]) -> None:
+  """Acts if `updates`, an integer () that counts from 1, is a multiple of `period`."""
+
+  def act_now() -> tf.Operation:
+    act()
+    return tf.no_op()
+
+  if period == 1:
+    act()
+  else:
+    tf.cond(updates % period == 0, act_now, tf.no_op)

@@ -31,6 +31,18 @@ def double_q_learning(
   return target - tf.gather(q_tm1, a_tm1, batch_dims=1)
 
 
+def half_square(errors: tf.Tensor) -> tf.Tensor:
+  """Half of each error's square, float32 of the errors' shape."""
+  return 0.5 * tf.square(errors)
+
+
+def huber(errors: tf.Tensor) -> tf.Tensor:
+  """Half of each error's square up to 1, and |error| - 1/2 beyond (Huber, 1964), float32 of the errors' shape."""
+  sizes = tf.abs(errors)
+  inner = tf.minimum(sizes, 1.0)
+  return inner * (sizes - 0.5 * inner)
+
+
 def soft_value(q_t: tf.Tensor, log_prob_t: tf.Tensor, temperature: tf.Tensor) -> tf.Tensor:
   """The soft value of a state, from one action of the policy and the lesser critic (Haarnoja et al., 2018, Eq. 3).
 

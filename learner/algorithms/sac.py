@@ -9,7 +9,7 @@ from acme import specs
 
 from configs import QrSacConfig, RunConfig, SacConfig
 from learner.algorithms.actor_critic import ActorCritic
-from learner.algorithms.algorithm import Metrics, Outputs
+from learner.algorithms.algorithm import Metrics, Outputs, in_every
 from learner.algorithms.losses import lesser_distribution, quantile_huber, soft_value, td_errors
 from learner.gradients import Batch, GradientRule, Loss
 from learner.optimizer import Optimizer
@@ -89,7 +89,7 @@ class _MaximumEntropy(ActorCritic, abc.ABC):
     entropy = -tf.reduce_mean(log_probs)
     if self._learns_temperature:
       self._temperature_optimizer.apply([entropy - self._target_entropy])
-    self._follow_critics()
+    in_every(self._learner.target_update_period, self._critics_optimizer.steps, self._follow_critics)
     metrics = {
       "loss": tf.reduce_mean(row_losses),
       "mean_q": tf.reduce_mean(outputs),

@@ -20,6 +20,8 @@ class Block:
     quotas: int64 [K, tables], number of rows that each batch has from each table.
     shares: float64 [tables], the tables' long-run shares of a batch; 0 for a table that is not ready.
     columns: what an algorithm reads for each row besides its fields (`Algorithm.INPUTS`), float32 [K, batch] each.
+    least_ratios: float64 [tables], the least N P of each table's rows, where P is a row's probability and N the table's size,
+      when the block was drawn; None where it is not asked for (`replay.priority.normalize`).
   """
 
   rows: npt.NDArray[np.float32]
@@ -30,3 +32,4 @@ class Block:
   quotas: npt.NDArray[np.int64]
   shares: npt.NDArray[np.float64]
   columns: Mapping[str, npt.NDArray[np.float32]] = dataclasses.field(default_factory=dict)
+  least_ratios: npt.NDArray[np.float64] | None = None

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from configs import RunConfig, Stopped
+from configs import RunConfig, Stopped, UserError
 from learner.sources.background import BackgroundDrawing
 from learner.sources.block import Block
 from learner.sources.feed import Feed, LocalFeed, ServerFeed
-from learner.sources.priorities import TablePriorities
+from learner.sources.priorities import Priorities, ReliabilityPriorities, TablePriorities
 from learner.sources.quotas import QuotaSchedule
 from learner.sources.row_pace import RowPace
 from learner.sources.source import State, Weighting
@@ -23,9 +23,10 @@ from learner.sources.usable_rows import UnusableRows
 from learner.weights.factors import make_weightings, product
 from learner.weights.memory_contents import MemoryContents
 from replay_memory.journal import Journal, Needs
-from replay_memory.memory import ReplayMemory
+from replay_memory.memory import COLUMN, ReplayMemory
 from replay_memory.plan import check_fit, make_plan
 from replay_memory.recovery import Recovered, recover
+from replay_memory.reliability import ERROR_COLUMN
 from replay_memory.state import RECEIVED, SEQUENCES
 from replay_server.contract.activity import Activity, Wait
 from replay_server.contract.codec import Packed
@@ -91,7 +92,8 @@ class MemorySource:
     self._schedule = QuotaSchedule(
       np.array([spec.probability for spec in specs]), config.learner.batch_size, config.replay.at_least_one
     )
-    self._priorities = TablePriorities(config, self._set_priorities)
+    self._priorities = self._make_priorities(config)
+    self._knows_least_ratios = config.replay.priority.normalize == "buffer"
     self._weightings = weightings
     self._activity = Activity()
     self._lock = threading.RLock()
@@ -102,6 +104,11 @@ class MemorySource:
     self._lost = self._unread_before = 0
     self._closed = threading.Event()
     self._drawing = self._start_drawing()
+
+  def _make_priorities(self, config: RunConfig) -> Priorities:
+    if config.replay.priority.criterion == "reaper":
+      return ReliabilityPriorities(config.replay.priority, self._parts.memory)
+    return TablePriorities(config, self._set_priorities)
 
   def _start_drawing(self) -> BackgroundDrawing:
     closed = self._closed
@@ -133,6 +140,7 @@ class MemorySource:
       memory = self._parts.memory
       self._schedule.set_ready(memory.sizes >= self._min_sizes)
       quotas = self._schedule.next_block(self._batches)
+      least_ratios = memory.least_ratios if self._knows_least_ratios else None
       draws = memory.draw(quotas, self._parts.rng)
       self._drawn += self._batches
       return Block(
@@ -143,6 +151,7 @@ class MemorySource:
         draws.table_sizes,
         quotas,
         self._schedule.shares,
+        least_ratios=least_ratios,
       )
 
   def _read_due_rows(self, closed: threading.Event) -> None:
@@ -262,7 +271,7 @@ class MemorySource:
       memory, journal = self._parts.memory, self._parts.journal
       journal.sync()
       state: dict[str, npt.NDArray[Any]] = {
-        "new_item_priorities": self._priorities.of_new_items.copy(),
+        **self._priorities.state(),
         "updates": np.array([self._handed_out, self._uncounted, self._unread_before]),
         "rng": np.array(json.dumps(self._parts.rng.bit_generator.state)),
         **{f"{_MEMORY}{key}": value for key, value in memory.state().items()},
@@ -282,7 +291,8 @@ class MemorySource:
     """
     memory, journal = self._parts.memory, self._parts.journal
     if state:
-      self._priorities.of_new_items = np.array(state["new_item_priorities"])
+      self._check_criterion(state)
+      self._priorities.restore(state)
       self._handed_out, self._uncounted, self._unread_before = state["updates"].tolist()
       self._drawn = self._handed_out
       self._parts.rng.bit_generator.state = json.loads(str(state["rng"]))
@@ -301,6 +311,15 @@ class MemorySource:
     for sentence in self._findings(recovered):
       with contextlib.suppress(OSError):  # The log may be on a full disk.
         print(sentence, flush=True)
+
+  def _check_criterion(self, state: State) -> None:
+    has_errors = f"{_MEMORY}{COLUMN}{ERROR_COLUMN}" in state
+    if has_errors != isinstance(self._priorities, ReliabilityPriorities):
+      before, now = ("reaper", "td_error") if has_errors else ("td_error", "reaper")
+      raise UserError(
+        f"The learner's checkpoint is of a run whose replay.priority.criterion is {before!r}, and the config's is {now!r}: "
+        "resume with the one that the run had."
+      )
 
   def _findings(self, recovered: Recovered) -> Iterator[str]:
     yield from (f"Of the learner's rows, {finding}." for finding in self._parts.journal.findings)

@@ -1,15 +1,18 @@
-"""Works out the priorities of prioritised tables (PER)."""
+"""Works out the priorities of prioritised tables (PER and ReaPER)."""
 
 import math
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from configs import RunConfig
+from configs import PriorityConfig, RunConfig
 from configs.run import NewItems
 from learner.sources.block import Block
+from learner.sources.source import State
+from replay_memory.memory import ReplayMemory
+from replay_memory.reliability import Reliability
 from replay_server.contract.layout import MAX_PRIORITY
 
 # Takes the indices of tables, int64 [n], handles of rows in them, uint64 [n], and their priorities, float64 [n]; the later one
@@ -21,6 +24,7 @@ SetPriorities: TypeAlias = Callable[[npt.NDArray[np.int64], npt.NDArray[np.uint6
 LARGEST_KEPT = 0.999
 # What a gradient step adds to a table's running mean.
 MEAN_RATE = 0.1
+_OF_NEW_ITEMS = "new_item_priorities"
 
 
 def priorities_of(td_errors: npt.NDArray[np.float32], epsilon: float) -> npt.NDArray[np.float64]:
@@ -59,13 +63,53 @@ def new_item_priority(before: float, priorities: npt.NDArray[np.float64], mode: 
   return value
 
 
+class Priorities(Protocol):
+  """Gives rows that were learned from new priorities.
+
+  Attributes:
+    refused: number of TD errors that gave no valid priority: NaN is not taken, too large a priority is clipped.
+  """
+
+  refused: int
+
+  @property
+  def in_use(self) -> bool:
+    """Whether any table draws by priority."""
+    ...
+
+  @property
+  def for_new_items(self) -> tuple[float, ...]:
+    """The priority of new items of each table, in layout order."""
+    ...
+
+  def update(self, block: Block, td_errors: npt.NDArray[np.float32]) -> None:
+    """Sets new priorities.
+
+    Args:
+      block: as drawn.
+      td_errors: float32 [K, batch], of its rows; the later one counts where a row was drawn twice.
+
+    Raises:
+      ServerLost: the server does not answer.
+    """
+    ...
+
+  def state(self) -> State:
+    """What `restore` needs, for the learner's checkpoint, besides what the tables have."""
+    ...
+
+  def restore(self, state: State) -> None:
+    """Restores what `state` returned."""
+    ...
+
+
 class TablePriorities:
   """Gives rows that were learned from new priorities in the tables that they were drawn from.
 
   Attributes:
     of_new_items: float32 [tables], the priority that new items of each table get (`PriorityConfig.new_items`); NaN as long as
       none of the table's rows was updated.
-    refused: number of TD errors that gave no valid priority: NaN is not sent, too large a priority is clipped.
+    refused: see `Priorities`.
   """
 
   def __init__(self, config: RunConfig, set_priorities: SetPriorities):
@@ -79,7 +123,7 @@ class TablePriorities:
 
   @property
   def in_use(self) -> bool:
-    """Whether any table draws by priority."""
+    """See `Priorities.in_use`."""
     return bool(self._prioritized.any())
 
   @property
@@ -88,15 +132,7 @@ class TablePriorities:
     return tuple(np.nan_to_num(self.of_new_items, nan=1.0).tolist())
 
   def update(self, block: Block, td_errors: npt.NDArray[np.float32]) -> None:
-    """Sets new priorities, in one call.
-
-    Args:
-      block: as drawn.
-      td_errors: float32 [K, batch], of its rows; the later one counts where a row was drawn twice.
-
-    Raises:
-      ServerLost: the server does not answer.
-    """
+    """Sets new priorities, in one call; see `Priorities.update`."""
     if not self.in_use:
       return
     priorities = priorities_of(td_errors, self._epsilon)
@@ -108,3 +144,52 @@ class TablePriorities:
     drawn &= ~np.isnan(priorities)
     if drawn.any():
       self._set_priorities(block.tables[drawn], block.handles[drawn], priorities[drawn])
+
+  def state(self) -> State:
+    """The priorities of new items."""
+    return {_OF_NEW_ITEMS: self.of_new_items.copy()}
+
+  def restore(self, state: State) -> None:
+    """Restores the priorities of new items."""
+    self.of_new_items = np.array(state[_OF_NEW_ITEMS])
+
+
+class ReliabilityPriorities:
+  """Gives rows in the learner's own memory ReaPER's criteria: those that were learned from, and all that depend on them.
+
+  Attributes:
+    refused: see `Priorities`.
+  """
+
+  in_use = True
+
+  def __init__(self, priority: PriorityConfig, memory: ReplayMemory):
+    """Follows the memory's rows.
+
+    Args:
+      priority: the exponents.
+      memory: new, of a config whose criterion is ReaPER's.
+    """
+    self._reliability = Reliability(memory, priority.exponent, priority.reliability_exponent)
+    self._epsilon = priority.epsilon
+    self.refused = 0
+
+  @property
+  def for_new_items(self) -> tuple[float, ...]:
+    """The largest criterion in each table."""
+    return tuple(self._reliability.new_criteria.tolist())
+
+  def update(self, block: Block, td_errors: npt.NDArray[np.float32]) -> None:
+    """Sets all criteria anew; see `Priorities.update`. A row's error is one value, whichever table it was drawn from."""
+    errors = priorities_of(td_errors, self._epsilon).ravel()
+    self.refused += int((~(errors < MAX_PRIORITY)).sum())
+    given = ~np.isnan(errors)
+    self._reliability.update(block.handles.ravel()[given], errors[given])
+
+  def state(self) -> State:
+    """Empty: the memory has the errors."""
+    return {}
+
+  def restore(self, state: State) -> None:
+    """Restores nothing."""
+    del state

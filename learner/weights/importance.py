@@ -15,8 +15,9 @@ def importance_weights(
   table_sizes: npt.NDArray[np.int64],
   prioritized: npt.NDArray[np.bool_],
   exponent: float,
+  least_ratio: float | None = None,
 ) -> npt.NDArray[np.float32]:
-  """Weights that correct the bias of draws by priority: (N_i P_i)^-beta, divided by the batch's largest.
+  """Weights that correct the bias of draws by priority: (N_i P_i)^-beta, divided by the largest.
 
   Section 3.4 of Schaul et al., 2016, for each table separately. With beta = 1 the correction is complete.
 
@@ -25,6 +26,8 @@ def importance_weights(
     table_sizes: int64 [K, batch], N_i.
     prioritized: bool [K, batch], whether the row's table draws by priority; where not, the weight before the division is 1.
     exponent: beta.
+    least_ratio: the least N_i P_i of all rows that could be drawn, which gives the largest weight; None for the largest of each
+      batch.
 
   Returns:
     float32 [K, batch], in (0, 1].
@@ -32,7 +35,8 @@ def importance_weights(
   if not prioritized.any():
     return np.ones(probabilities.shape, np.float32)
   weights = np.where(prioritized, probabilities * table_sizes, 1.0) ** -exponent
-  scaled: npt.NDArray[np.float64] = weights / weights.max(axis=1, keepdims=True)
+  largest = weights.max(axis=1, keepdims=True) if least_ratio is None else least_ratio**-exponent
+  scaled: npt.NDArray[np.float64] = weights / largest
   return scaled.astype(np.float32)
 
 
@@ -47,7 +51,8 @@ class ImportanceWeights:
   def weights(self, block: Block, updates: int) -> npt.NDArray[np.float32]:
     """Weights of a block's rows, float32 [K, batch], with beta as of `updates` gradient steps."""
     exponent = self._schedule.importance_exponent_at(updates)
-    return importance_weights(block.probabilities, block.table_sizes, self._prioritized[block.tables], exponent)
+    least = None if block.least_ratios is None else float(block.least_ratios[block.shares > 0].min())
+    return importance_weights(block.probabilities, block.table_sizes, self._prioritized[block.tables], exponent, least)
 
   def state(self) -> Mapping[str, npt.NDArray[Any]]:
     """Empty: the weights depend on the block and the number of updates alone."""

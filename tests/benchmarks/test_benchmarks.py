@@ -71,14 +71,14 @@ def _interpreter(folder: pathlib.Path, *lines: str) -> pathlib.Path:
 
 def test_the_peer_is_asked_for_each_run_and_ends_with_the_benchmark(tmp_path: pathlib.Path) -> None:
   answer = "for line in sys.stdin: print({'uniform 256 0.5': 3.0, 'prioritized 32 0.5': 2.0}[line.strip()], flush=True)"
-  with Peer(_interpreter(tmp_path, "print('ready', flush=True)", answer), rows=100) as peer:
+  with Peer(_interpreter(tmp_path, "print('ready', flush=True)", answer), "cpprb_peer.py", (100,), "cpprb") as peer:
     contenders = [peer.contender("uniform", 256, 0.5), peer.contender("prioritized", 32, 0.5)]
     assert [contender() for contender in contenders * 2] == [{"transitions": 3.0}, {"transitions": 2.0}] * 2
 
 
 def test_a_python_without_cpprb_is_refused(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
   with pytest.raises(RuntimeError, match="does not run cpprb"):
-    Peer(_interpreter(tmp_path, "sys.exit(1)"), rows=100)
+    Peer(_interpreter(tmp_path, "sys.exit(1)"), "cpprb_peer.py", (100,), "cpprb")
   with pytest.raises(SystemExit):
     command.main(["replay", "--cpprb", str(tmp_path / "absent")])
   assert "there is no file" in capsys.readouterr().err

@@ -5,7 +5,17 @@ from typing import Any
 
 import pytest
 
-from configs import CagradConfig, EventSpec, RunConfig, TableSpec, UserError, from_json, load_config, to_json
+from configs import (
+  CagradConfig,
+  EventSpec,
+  PriorityConfig,
+  RunConfig,
+  TableSpec,
+  UserError,
+  from_json,
+  load_config,
+  to_json,
+)
 from configs.methods import METHODS, apply_method, method_of
 
 THREE_ROOMS = load_config("three_rooms")
@@ -79,6 +89,27 @@ def test_the_prioritised_methods_draw_by_td_error_from_every_table_and_change_no
     assert config.events == apply_method(THREE_ROOMS, without).events
 
 
+def test_reaper_draws_by_reliability_from_the_learners_memory_with_the_papers_exponents():
+  for name, without in (("reaper", "per"), ("sset_reaper", "sset_per")):
+    config, per = apply_method(THREE_ROOMS, name), apply_method(THREE_ROOMS, without)
+    assert (config.replay.all_tables, config.events) == (per.replay.all_tables, per.events)
+    priority = config.replay.priority
+    assert config.replay.sampling == "memory"
+    assert (priority.criterion, priority.exponent, priority.reliability_exponent) == ("reaper", 0.4, 0.2)
+    assert method_of(dataclasses.replace(config, method="")) == name
+
+
+def test_exponents_of_a_config_with_reaper_are_kept_and_other_methods_undo_its_criterion():
+  priority = PriorityConfig(criterion="reaper", exponent=0.3, reliability_exponent=0.3)
+  config = dataclasses.replace(
+    apply_method(THREE_ROOMS, "sset_reaper"),
+    replay=dataclasses.replace(apply_method(THREE_ROOMS, "sset_reaper").replay, priority=priority),
+  )
+  assert apply_method(config, "reaper").replay.priority == priority
+  for name in ("uniform", "per", "sset_per"):
+    assert apply_method(config, name).replay.priority.criterion == "td_error"
+
+
 def test_the_methods_that_shape_keep_the_potential_and_all_others_drop_it():
   environment = dataclasses.replace(
     THREE_ROOMS.environment,
@@ -119,7 +150,7 @@ def test_every_method_changes_only_its_own_settings_and_survives_json(name):
     (
       "zzz",
       THREE_ROOMS,
-      r"There is no method 'zzz': there are uniform, per, sset, sset_per, reverse_sweep, goal_only, pbs\b",
+      r"There is no method 'zzz': there are uniform, per, sset, sset_per, reaper, sset_reaper, reverse_sweep\b",
     ),
     ("pbs", THREE_ROOMS, r"The config 'three_rooms' has no potential to shape rewards by: name one"),
     ("sset", RunConfig(), r"The config 'run' has no event tables for SSET: add events and their tables\."),

@@ -115,6 +115,59 @@ def test_an_evaluator_has_a_goal_when_it_has_an_event_or_a_return_to_reach():
       lambda: EnvironmentConfig(timeout_seconds=-1),
       r"environment\.timeout_seconds is -1: it must be a finite number, 0",
     ),
+    (
+      lambda: PriorityConfig(reliability_exponent=1.5),
+      r"replay\.priority\.reliability_exponent is 1\.5: it must lie in \[0, 1\]\.$",
+    ),
+    (
+      lambda: PriorityConfig(criterion="reper"),  # type: ignore[arg-type]  # That is the mistake.
+      r"replay\.priority\.criterion is 'reper': use one of td_error, reaper\.$",
+    ),
+    (
+      lambda: PriorityConfig(normalize="table"),  # type: ignore[arg-type]  # That is the mistake.
+      r"replay\.priority\.normalize is 'table': use one of batch, buffer\.$",
+    ),
+    (
+      lambda: make_replay(GOAL_TABLE, priority=PriorityConfig(criterion="reaper")),
+      r"replay\.priority\.criterion is 'reaper', .*the server cannot do that: set replay\.sampling to 'memory'\.$",
+    ),
+    (
+      lambda: make_replay(
+        GOAL_TABLE,
+        default=TableSpec("default", 0.5, min_size=1, selector="prioritized"),
+        priority=PriorityConfig(criterion="reaper"),
+        sampling="memory",
+      ),
+      r"table 'goal' has the selector 'uniform', which uses no priorities: give every table the selector 'prioritized'\.$",
+    ),
+    (
+      lambda: make_replay(GOAL_TABLE, priority=PriorityConfig(normalize="buffer")),
+      r"replay\.priority\.normalize is 'buffer', and only the learner's own memory knows .* or normalize to 'batch'\.$",
+    ),
+    (
+      lambda: make_replay(GOAL_TABLE, steps_per_round=0),
+      r"replay\.steps_per_round is 0: it must be a whole number, 1 or more\.$",
+    ),
+    (
+      lambda: make_replay(GOAL_TABLE, steps_per_round=256),
+      r"replay\.steps_per_round is 256, and only a learner with its own memory keeps to rounds: set replay\.sampling to",
+    ),
+    (
+      lambda: make_replay(GOAL_TABLE, steps_per_round=256, sampling="memory", environment_steps_per_update=None),
+      r"replay\.steps_per_round is 256, but replay\.environment_steps_per_update, .* is none: set it\.$",
+    ),
+    (
+      lambda: LearnerConfig(target_update_period=0),
+      r"learner\.target_update_period is 0: it must be a whole number, 1 or more\.$",
+    ),
+    (
+      lambda: LearnerConfig(algorithm=Td3Config(), target_update_period=5),
+      r"target_update_period is set, but TD3 has a period of its own: set learner\.algorithm\.target_period\.$",
+    ),
+    (
+      lambda: DdqnConfig(td_loss="cubed"),  # type: ignore[arg-type]  # That is the mistake.
+      r"learner\.algorithm\.td_loss is 'cubed': use one of squared, huber\.$",
+    ),
     (lambda: make_replay(capacity=0), r"replay\.capacity is 0: it must be a whole number, 1 or more\."),
     (lambda: make_replay(checkpoint_period_seconds=-1), r"replay\.checkpoint_period_seconds is -1: it must be"),
     (lambda: make_replay(insert_tolerance_steps=0), r"replay\.insert_tolerance_steps is 0"),

@@ -8,7 +8,7 @@ import pytest
 
 from experiments.curves import read_curves
 from experiments.jobs import plan
-from experiments.registry import EXPERIMENTS, find_budget, find_experiment
+from experiments.registry import CALCULATIONS, EXPERIMENTS, find_budget, find_experiment, find_seeds
 from experiments.statistics import difference_of_means, steps_to
 from experiments.tables import summary_markdown
 
@@ -56,4 +56,19 @@ def test_sset_takes_fewer_updates_than_uniform_replay_beyond_doubt(name):
 
 def test_nothing_else_lies_there():
   names = {path.stem for path in RESULTS.iterdir() if path.is_file()} - {"README"}
-  assert names <= set(EXPERIMENTS)
+  assert names <= {*EXPERIMENTS, *CALCULATIONS}
+
+
+@pytest.mark.parametrize("name", CALCULATIONS)
+def test_a_committed_calculation_is_what_its_command_gives(name, tmp_path):
+  text = (RESULTS / f"{name}.md").read_text()
+  (command,) = [line.strip() for line in text.splitlines() if line.startswith("    slipstream")]
+  assert command == f"slipstream experiment {name} --budget=paper --out=docs/results"
+  assert f"## {name}\n    {command}\n" in (RESULTS / "README.md").read_text()
+  calculation = CALCULATIONS[name]()
+  seeds = 1
+  assert seeds < find_seeds(calculation, "paper")
+  calculation.write(seeds, tmp_path, command)
+  computed = (tmp_path / f"{name}.csv").read_text().splitlines()
+  committed = (RESULTS / f"{name}.csv").read_text().splitlines()
+  assert set(computed) <= set(committed)

@@ -13,6 +13,7 @@ from configs import load_config, override
 from launch.inline import run_inline
 from launch.run_directory import create_run_directory, open_run_directory
 from launch.view.run_view import RunView
+from learner.learner import Learner
 from replay_server.contract.policy import load_snapshot
 from replay_server.contract.run import read_manifest
 from replay_server.process.server import ReplayServer
@@ -200,6 +201,41 @@ def test_an_inline_run_that_is_killed_goes_on_from_its_last_checkpoint(tmp_path)
   assert found[0][1] == gradient_steps
   assert 0 <= found[0][0] - 200 - 10 * gradient_steps <= 80
   assert found[-1] == (budget, gradient_steps + 24)
+
+
+def test_steps_and_updates_come_in_rounds(tmp_path, monkeypatch):
+  taken: list[tuple[int, int]] = []
+  worker_steps = learned = 0
+  step_worker, step_learner = RolloutWorker.step, Learner.step
+
+  def count_worker(self, *args):
+    nonlocal worker_steps
+    worker_steps += 1
+    return step_worker(self, *args)
+
+  def count_learner(self, *args):
+    nonlocal learned
+    learned += 1
+    taken.append((worker_steps, learned))
+    return step_learner(self, *args)
+
+  monkeypatch.setattr(RolloutWorker, "step", count_worker)
+  monkeypatch.setattr(Learner, "step", count_learner)
+  config = override(
+    load_config("reaper_cartpole"),
+    {
+      "environment_steps": "1000",
+      "replay.default.min_size": "200",
+      "replay.steps_per_round": "256",
+      "replay.environment_steps_per_update": "4",
+      "network.hidden_sizes": "(8,)",
+      "evaluator.solved_evaluations": "1000",
+    },
+  )
+  outcome = slipstream.train(config, run_root=tmp_path, inline=True, quiet=True)
+  # Three rounds of 256 steps after the first 200, and 64 updates after each.
+  assert outcome.status.gradient_steps == 192
+  assert [steps for steps, _ in taken] == [456] * 64 + [712] * 64 + [968] * 64
 
 
 def test_training_nothing_is_refused():

@@ -9,13 +9,12 @@ import pytest
 
 import slipstream
 from configs import override
+from configs.methods import apply_method
 from tests.launch.processes import KILL, START_SECONDS, cli, run_dir_of, status_of, wait_for
 from tests.launch.test_inline import small_world
 from tests.launch.test_program import ENDLESS
 
 pytestmark = pytest.mark.timeout(600)
-
-MEMORY = "--config.replay.sampling=memory"
 
 
 def _in_memory(**changes: str) -> slipstream.RunConfig:
@@ -42,8 +41,9 @@ def test_a_run_solves_its_world_without_a_transition_on_the_server(tmp_path):
   assert outcome.status.unread_steps is not None
 
 
-def test_two_runs_of_one_seed_are_the_same_to_the_last_digit(tmp_path):
-  config = _in_memory(environment_steps="1000", evaluator__solved_evaluations="0")
+@pytest.mark.parametrize("method", ["sset", "sset_reaper"])
+def test_two_runs_of_one_seed_are_the_same_to_the_last_digit(tmp_path, method):
+  config = apply_method(_in_memory(environment_steps="1000", evaluator__solved_evaluations="0"), method)
   first, second = (_train(config, tmp_path / name) for name in "ab")
   for run in (first, second):
     assert (run.status.environment_steps, run.status.gradient_steps) == (1000, 80)
@@ -69,9 +69,9 @@ def test_a_run_that_is_stopped_half_way_goes_on_with_the_tables_that_it_had(tmp_
     np.testing.assert_array_equal(array, found, err_msg=name)
 
 
-def test_a_killed_learner_of_a_local_run_goes_on_with_every_row(tmp_path):
+def test_a_killed_learner_of_a_local_run_with_reaper_goes_on_with_every_row(tmp_path):
   few = ["--config.evaluator.enabled=false", "--config.actor.workers=1", "--config.replay.checkpoint_period_seconds=5"]
-  with cli(tmp_path, "train", "train", *ENDLESS, MEMORY, *few, f"--run_root={tmp_path}") as run:
+  with cli(tmp_path, "train", "train", *ENDLESS, "--method=sset_reaper", *few, f"--run_root={tmp_path}") as run:
     run_dir = run_dir_of(run)
     checkpoints = run_dir / "checkpoints" / "learner"
     wait_for(lambda: (checkpoints / "checkpoint_1").exists(), START_SECONDS, "a checkpoint")

@@ -162,7 +162,7 @@ class ArraySource:
     scale = np.full((2, 4), 2.0, np.float32)
     quotas = np.full((2, 1), 4)
     return Block(
-      self._rows[slots], zeros, slots.astype(np.uint64), 1 / sizes, sizes, quotas, np.ones(1), {"scale": scale}
+      self._rows[slots], zeros, slots.astype(np.uint64), 1 / sizes, sizes, quotas, np.ones(1), columns={"scale": scale}
     )
 
   def weights(self, block: Block, updates: int) -> np.ndarray:

@@ -3,7 +3,6 @@
 import dataclasses
 import os
 import pathlib
-import random
 import subprocess
 import sys
 
@@ -11,89 +10,14 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from configs import TableSpec
-from configs.specs import Selector
 from replay_memory.memory import ReplayMemory
 from replay_memory.plan import Plan
-from tests.replay_memory.making import contents, keys_in, packed, plan_of
+from tests.replay_memory.making import contents, keys_in, packed
 from tests.replay_memory.oracle import Key, Oracle, Row
-from tests.serving import CODEC, config_of
+from tests.replay_memory.streams import PLAIN, Op, plans, random_ops, row_of
+from tests.serving import CODEC
 
-_PLAIN = "NUMBA_DISABLE_JIT"
 _EXPONENT = 0.65
-
-
-@st.composite
-def plans(draw: st.DrawFn) -> Plan:
-  """One to three event tables, prioritised or not, and events of which several may share a table."""
-  names = ["left", "middle", "right"][: draw(st.integers(1, 3))]
-  capacities = {name: draw(st.integers(1, 9)) for name in names}
-  fed = [*names, *draw(st.lists(st.sampled_from(names), max_size=2))]
-  events = [(name, draw(st.integers(1, capacities[name]))) for name in draw(st.permutations(fed))]
-  selectors: st.SearchStrategy[Selector] = st.sampled_from(["uniform", "prioritized"])
-  capacities = {"default": draw(st.integers(1, 12)), **capacities}
-  tables = [TableSpec(name, 1 / len(capacities), size, selector=draw(selectors)) for name, size in capacities.items()]
-  plan = plan_of(config_of(tables, events))
-  # From slots that never suffice for more than one open episode to such that always do.
-  spare = draw(st.sampled_from([1, plan.longest_history, 4 * plan.longest_history + 1]))
-  return dataclasses.replace(plan, slots=sum(plan.capacities) + spare)
-
-
-_KINDS = ["next"] * 7 + ["skip", "late", "late", "repeat"]
-
-
-@dataclasses.dataclass(frozen=True)
-class Op:
-  """A row to be added: `kind` says how its step follows from those of its episode, `pick` which of several it is."""
-
-  episode: int
-  kind: str
-  pick: int
-  events: int
-  ended: str
-  cut: bool  # Whether it is the last of the rows that are added at once.
-  updates: int  # Of priorities, after it, if it is the last.
-
-
-def _random_ops(seed: int) -> list[Op]:
-  """Lists that hypothesis draws are too short to fill tables."""
-  rng = random.Random(seed)
-  event_rate, end_rate, cut_rate = rng.choice([0.05, 0.3]), rng.choice([0.02, 0.1]), rng.choice([0.1, 0.9])
-  return [
-    Op(
-      episode=rng.randrange(4),
-      kind=rng.choice(_KINDS),
-      pick=rng.randrange(8),
-      events=rng.randrange(32) if rng.random() < event_rate else 0,
-      ended=rng.choice(["terminated", "truncated"]) if rng.random() < end_rate else "",
-      cut=rng.random() < cut_rate,
-      updates=rng.randrange(3),
-    )
-    for _ in range(rng.randrange(20, 100))
-  ]
-
-
-def _row_of(oracle: Oracle, pending: list[Row], op: Op, numbers: dict[int, int]) -> Row:
-  """The row that an op stands for; an episode that has ended is followed by another of the same writer."""
-  identity = (op.episode << 32) + numbers.get(op.episode, 0)
-  received: set[int] = set()
-  if identity in oracle.episodes:
-    received |= oracle.episodes[identity].received
-  for row in pending:
-    if row.episode == identity:
-      received.add(row.step)
-  last = max(received, default=-1)
-  skipped = sorted(set(range(last)) - received)
-  step = last + 1
-  if op.kind == "skip":
-    step = last + 2 + op.pick
-  elif op.kind == "late" and skipped:
-    step = skipped[op.pick % len(skipped)]
-  elif op.kind == "repeat" and received:
-    step = sorted(received)[op.pick % len(received)]
-  if op.ended:
-    numbers[op.episode] = numbers.get(op.episode, 0) + (op.pick % 4 > 0)  # Or its rows go on after its end.
-  return Row(identity, step, op.events, op.ended)
 
 
 def _assert_same(memory: ReplayMemory, oracle: Oracle) -> None:
@@ -129,7 +53,7 @@ def _play(plan: Plan, ops: list[Op]) -> None:
   pending: list[Row] = []
   numbers: dict[int, int] = {}
   for op in ops:
-    pending.append(_row_of(oracle, pending, op, numbers))
+    pending.append(row_of(oracle, pending, op, numbers))
     if op.cut:
       _add(memory, oracle, pending, generator)
       pending = []
@@ -183,7 +107,7 @@ def _update(memory: ReplayMemory, oracle: Oracle, generator: np.random.Generator
 
 
 @settings(
-  max_examples=10 if os.environ.get(_PLAIN) else 80,
+  max_examples=10 if os.environ.get(PLAIN) else 80,
   deadline=None,
   derandomize=True,
   database=None,
@@ -192,13 +116,13 @@ def _update(memory: ReplayMemory, oracle: Oracle, generator: np.random.Generator
 )
 @given(plans(), st.integers(0, 2**32 - 1))
 def test_tables_links_and_weights_are_those_of_the_oracle_before_and_after_a_restart(plan: Plan, seed: int) -> None:
-  _play(plan, _random_ops(seed))
+  _play(plan, random_ops(seed))
 
 
 def test_the_kernels_do_the_same_as_plain_python() -> None:
-  if os.environ.get(_PLAIN):
+  if os.environ.get(PLAIN):
     return
-  env = {**os.environ, _PLAIN: "1"}
+  env = {**os.environ, PLAIN: "1"}
   command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(pathlib.Path(__file__).parent)]
   done = subprocess.run([*command, "-k", "oracle or by_hand"], env=env, capture_output=True, text=True, check=False)
   assert done.returncode == 0, done.stdout

@@ -68,13 +68,13 @@ class Oracle:
 
 
 def _make(
-  spec: Any, config: LearnerConfig = CONFIG, hidden: tuple[int, ...] = (5,), seed: int = 3, dueling: bool = False
+  spec: Any, config: LearnerConfig = CONFIG, hidden: tuple[int, ...] = (5,), seed: int = 3, **algorithm: Any
 ) -> Updates:
   run = RunConfig(
     events=(EventSpec("event", "module:function", 1),),
     replay=ReplayConfig(default=TableSpec("default", 0.5), tables=(TableSpec("event", 0.5),)),
     network=NetworkConfig(hidden_sizes=hidden),
-    learner=dataclasses.replace(config, algorithm=DdqnConfig(dueling=dueling)),
+    learner=dataclasses.replace(config, algorithm=DdqnConfig(**algorithm)),
   )
   return make_updates(run, make_row_codec(spec), spec, seed)
 
@@ -127,6 +127,34 @@ def test_updates_are_those_of_plain_numpy(spec) -> None:
       np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
     for ours, theirs in zip(_arrays(target), oracle.target, strict=True):
       np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
+
+
+def test_the_target_is_copied_after_every_so_many_updates_and_stays_between_them(spec) -> None:
+  updates = _make(spec, dataclasses.replace(CONFIG, target_update_rate=1.0, target_update_period=3))
+  _shift_target(updates)
+  target, rng = part(updates, "target"), np.random.default_rng(0)
+  for step in range(1, 8):
+    before = flatten_weights(target)
+    _update(updates, _random_batch(spec, rng)[None])
+    expected = flatten_weights(part(updates, "policy")) if step % 3 == 0 else before
+    np.testing.assert_array_equal(flatten_weights(target), expected)
+
+
+def test_with_the_huber_loss_an_error_beyond_1_has_the_gradient_of_1(spec) -> None:
+  rng = np.random.default_rng(0)
+  rows = _random_batch(spec, rng)
+  weights = np.ones((1, len(rows)), np.float32)
+  huber = _make(spec, td_loss="huber")
+  loss, _, td_errors = _update(huber, rows[None], weights)
+  sizes = np.abs(td_errors[0])
+  assert (sizes > 1).any()
+  np.testing.assert_allclose(loss[0], np.where(sizes < 1, sizes**2 / 2, sizes - 0.5).mean(), rtol=1e-4)
+  # Each row's gradient is that of the squared error, with the weight 1 / |error| where the error is beyond 1.
+  squared = _make(spec)
+  _update(squared, rows[None], np.minimum(1, 1 / sizes)[None].astype(np.float32))
+  np.testing.assert_allclose(
+    flatten_weights(part(huber, "policy")), flatten_weights(part(squared, "policy")), rtol=1e-3, atol=1e-4
+  )
 
 
 def test_several_updates_in_one_call_are_as_many_calls_of_one(spec) -> None:

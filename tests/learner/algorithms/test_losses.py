@@ -5,7 +5,15 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from learner.algorithms.losses import double_q_learning, lesser_distribution, quantile_huber, soft_value, td_errors
+from learner.algorithms.losses import (
+  double_q_learning,
+  half_square,
+  huber,
+  lesser_distribution,
+  quantile_huber,
+  soft_value,
+  td_errors,
+)
 
 
 def _float(*values: object) -> tf.Tensor:
@@ -23,6 +31,12 @@ def test_the_selector_network_selects_the_action_and_the_value_network_values_it
   )
   # .5 + .5 * 20 - 3 and -1 + .25 * 40 - 4; with the actions that the value network prefers, 12.5 and 15.
   np.testing.assert_array_equal(td_error, [7.5, 5.0])
+
+
+def test_the_huber_loss_is_half_the_square_up_to_1_and_linear_beyond() -> None:
+  errors = _float(0, 0.5, -1, 3, -10)
+  np.testing.assert_allclose(huber(errors), [0, 0.125, 0.5, 2.5, 9.5])
+  np.testing.assert_allclose(half_square(errors), [0, 0.125, 0.5, 4.5, 50])
 
 
 def test_a_discount_of_zero_leaves_the_reward_alone() -> None:

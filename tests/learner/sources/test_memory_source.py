@@ -133,12 +133,73 @@ def test_td_errors_change_the_draws(tmp_path: pathlib.Path) -> None:
     assert 0 < source.new_item_priorities[0] < 1
 
 
+REAPER = PriorityConfig(criterion="reaper", exponent=1.0, reliability_exponent=1.0, epsilon=1e-6, normalize="buffer")
+
+
+def _reaper(config: RunConfig) -> RunConfig:
+  return dataclasses.replace(config, replay=dataclasses.replace(config.replay, priority=REAPER))
+
+
+def test_with_reaper_an_error_counts_in_every_table_and_changes_the_reliability_of_its_episode(tmp_path) -> None:
+  config = _reaper(_config(tables=PRIORITIZED, batch_size=64))
+  with serving(config, tmp_path) as server, _source(server, tmp_path) as source:
+    source.restore({})
+    _feed(server, 10)
+    for _ in range(6):
+      block = source.next_block()
+      # The fourth and the eighth step are equally wrong; only the second of them has nothing to come.
+      errors = np.isin(_steps(block), (3, 7)).astype(np.float32)
+      source.feed_back(block, {"td_error": errors})
+    block = source.next_block()
+    steps = _steps(block)
+    assert (steps[block.tables == 1] == 7).mean() > 0.5  # Its steps are 7 to 9, some of them new.
+    drawn = steps[block.tables == 0]
+    # R is a half and 1.
+    assert 0.2 < (drawn == 3).sum() / (drawn == 7).sum() < 0.8
+    assert source.metrics()["refused_priorities"] == 0
+
+
+def test_weights_are_divided_by_the_largest_of_all_rows_of_the_tables(tmp_path: pathlib.Path) -> None:
+  config = _reaper(_config(tables=PRIORITIZED))
+  with serving(config, tmp_path) as server, _source(server, tmp_path) as source:
+    source.restore({})
+    _feed(server, 10)
+    block = source.next_block()
+    source.feed_back(block, {"td_error": _steps(block).astype(np.float32) + 1})
+    block = source.next_block()
+    assert block.least_ratios is not None
+    ratios = block.probabilities * block.table_sizes
+    expected = (ratios / block.least_ratios.min()) ** -config.replay.priority.importance_exponent
+    np.testing.assert_allclose(source.weights(block, 0), expected, rtol=1e-5)
+    assert expected.max() <= 1
+
+
+def test_a_checkpoint_of_another_criterion_is_refused(tmp_path: pathlib.Path) -> None:
+  plain = _config(tables=PRIORITIZED)
+  states = {}
+  for name, config in (("td_error", plain), ("reaper", _reaper(plain))):
+    with serving(config, tmp_path / name) as server, _source(server, tmp_path / name) as source:
+      source.restore({})
+      _feed(server, 10)
+      source.next_block()
+      states[name] = source.state()
+  for name, config in (("td_error", _reaper(plain)), ("reaper", plain)):
+    with (
+      serving(config, tmp_path / f"other_{name}") as server,
+      _source(server, tmp_path / f"other_{name}") as source,
+      pytest.raises(UserError, match=f"is of a run whose replay.priority.criterion is '{name}'"),
+    ):
+      source.restore(states[name])
+
+
 def _contents(source: MemorySource) -> dict[str, Any]:
   return {key: value.tolist() for key, value in source.state().items() if not key.startswith("journal")}
 
 
-def test_a_source_that_was_stopped_goes_on_as_if_it_had_not(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("criterion", ["td_error", "reaper"])
+def test_a_source_that_was_stopped_goes_on_as_if_it_had_not(tmp_path: pathlib.Path, criterion: str) -> None:
   config = _config(tables=PRIORITIZED)
+  config = _reaper(config) if criterion == "reaper" else config
   errors = np.random.default_rng(0).random((8, 4, 8)).astype(np.float32)
 
   def learn(source: MemorySource, blocks: range) -> list[np.ndarray]:

@@ -32,6 +32,14 @@ def test_importance_weights_of_two_tables_by_hand() -> None:
   assert weights.dtype == np.float32
 
 
+def test_importance_weights_by_the_largest_of_all_rows_by_hand() -> None:
+  # N P of the row with the largest weight is .25, so the largest weight is 2.
+  weights = importance_weights(
+    np.array([[0.5, 0.125]]), np.array([[4, 4]]), np.array([[True, True]]), exponent=0.5, least_ratio=0.25
+  )
+  np.testing.assert_allclose(weights, np.array([[2**-0.5, 2**0.5]]) / 2, rtol=1e-6)
+
+
 @given(st.data(), st.integers(1, 4), st.integers(1, 6), st.floats(0, 1))
 @settings(deadline=None)
 def test_importance_weights_are_those_of_plain_loops(data: Any, batches: int, batch_size: int, beta: float) -> None:

@@ -25,5 +25,11 @@ def test_it_is_never_off_by_more_than_a_row(hundredths: int, updates_per_block: 
   assert 0 <= exact - due < 1
 
 
+def test_rows_of_a_round_are_due_together_before_the_updates_that_they_make_due() -> None:
+  pace = RowPace(2.0, warm_up_rows=1_000, updates_per_block=1, rows_per_round=256)
+  due = [pace.due(updates) for updates in (0, 1, 127, 128, 255, 256)]
+  assert due == [1_256] * 3 + [1_512] * 2 + [1_768]
+
+
 def test_without_a_ratio_nothing_is_due() -> None:
   assert RowPace(None, 10, 4).due(0) is None

@@ -90,6 +90,51 @@ ROWS = (
     "The config's replay.sampling is not valid: 'disk' is not one of server, memory.",
   ),
   (
+    "train --config=cartpole --method=reaper --config.replay.priority.reliability_exponent=1.5",
+    "replay.priority.reliability_exponent is 1.5: it must lie in [0, 1].",
+  ),
+  (
+    "train --config=cartpole --config.replay.priority.criterion=reper",
+    "The config's replay.priority.criterion is not valid: 'reper' is not one of td_error, reaper.",
+  ),
+  (
+    "train --config=cartpole --config.replay.priority.criterion=reaper",
+    "replay.priority.criterion is 'reaper', by which a TD error changes the priorities of its whole episode, and the server "
+    "cannot do that: set replay.sampling to 'memory'.",
+  ),
+  (
+    "train --config=cartpole --method=reaper --config.replay.sampling=server",
+    "replay.priority.criterion is 'reaper', by which a TD error changes the priorities of its whole episode, and the server "
+    "cannot do that: set replay.sampling to 'memory'.",
+  ),
+  (
+    "train --config=cartpole --config.replay.priority.criterion=reaper --config.replay.sampling=memory",
+    "replay.priority.criterion is 'reaper', and table 'default' has the selector 'uniform', which uses no priorities: give "
+    "every table the selector 'prioritized'.",
+  ),
+  (
+    "train --config=cartpole --config.replay.priority.normalize=buffer",
+    "replay.priority.normalize is 'buffer', and only the learner's own memory knows the largest weight of all rows: set "
+    "replay.sampling to 'memory', or normalize to 'batch'.",
+  ),
+  (
+    "train --config=cartpole --config.replay.steps_per_round=256",
+    "replay.steps_per_round is 256, and only a learner with its own memory keeps to rounds: set replay.sampling to 'memory', "
+    "or leave replay.steps_per_round at 1.",
+  ),
+  (
+    "train --config=cartpole --config.learner.target_update_period=0",
+    "learner.target_update_period is 0: it must be a whole number, 1 or more.",
+  ),
+  (
+    "train --config=pendulum_td3 --config.learner.target_update_period=5",
+    "learner.target_update_period is set, but TD3 has a period of its own: set learner.algorithm.target_period.",
+  ),
+  (
+    "train --config=cartpole --config.learner.algorithm.td_loss=cubed",
+    "The config's learner.algorithm.td_loss is not valid: 'cubed' is not one of squared, huber.",
+  ),
+  (
     "train --config=three_rooms --config.lerner.batch_size=3",
     "The config has no key 'lerner': did you mean 'learner'?",
   ),
@@ -112,8 +157,8 @@ ROWS = (
   ),
   (
     "train --config=three_rooms --config.learner.algorithm.temperature=1",
-    "The config has no key 'learner.algorithm.temperature': known here: name, dueling, epsilon, final_epsilon, "
-    "epsilon_decay_updates, worker_epsilons.",
+    "The config has no key 'learner.algorithm.temperature': known here: name, dueling, td_loss, epsilon, "
+    "final_epsilon, epsilon_decay_updates, worker_epsilons.",
   ),
   (
     "train --config=three_rooms --config.learner.batch_size=many",

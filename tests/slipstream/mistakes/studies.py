@@ -31,6 +31,22 @@ ROWS = (
     "The experiment 'three_rooms' has no method 'ssett': did you mean 'sset'?",
   ),
   (
+    "experiment reaper_stylized",
+    "There is no experiment 'reaper_stylized': did you mean 'reaper_stylised'?",
+  ),
+  (
+    "experiment reaper_stylised --methods=per",
+    "The experiment 'reaper_stylised' always compares all of its methods: leave out --methods.",
+  ),
+  (
+    "experiment reaper_stylised --budget=papre",
+    "The experiment 'reaper_stylised' has no budget 'papre': did you mean 'paper'?",
+  ),
+  (
+    "experiment reaper_stylised --budget=quick --out=file",
+    "The folder file cannot be written (File exists): choose another with --out.",
+  ),
+  (
     "experiment three_rooms --out=file",
     "The folder file cannot be written (Not a directory): choose another with --out.",
   ),
