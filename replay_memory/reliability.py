@@ -58,11 +58,6 @@ class Reliability:
     largest = self._memory.largest_weights
     return np.where(largest > 0, largest, _FIRST_CRITERION)
 
-  @property
-  def errors(self) -> npt.NDArray[np.float64]:
-    """delta of each row, float64 [slots]; to be read only."""
-    return self._arrays.error
-
   def update(self, handles: npt.NDArray[np.uint64], errors: npt.NDArray[np.float64]) -> None:
     """Sets delta of rows, and then the criteria of all that changed.
 
