@@ -157,7 +157,7 @@ def _draw_steps(
     shares = np.arange(len(reached) + 1) / len(steps)
     axes.step([0, *reached, end], [*shares, shares[-1]], dashes, where="post", color=colour, label=method.label)
   axes.set_xlabel("gradient steps")
-  axes.set_ylabel(f"share of runs with\n{threshold.text}")
+  axes.set_ylabel(f"share of runs after\n{threshold.text}")
   axes.set_xlim(left=0)
   axes.set_ylim(0, 1.02)
   axes.xaxis.set_major_formatter(EngFormatter(sep=""))
