@@ -108,11 +108,7 @@ def _draw_panel(
         axes.plot(run.column("gradient_steps"), sums, dashes, color=colour, alpha=0.5, linewidth=0.7)
     else:
       axes.fill_between(drawn.gradient_steps, drawn.low, drawn.high, color=colour, alpha=0.2, linewidth=0)
-  axes.set_xlabel("gradient steps")
-  axes.set_ylabel(panel.label)
-  axes.set_xlim(left=0)
-  axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-  tidy(axes)
+  _label_over_steps(axes, panel.label)
 
 
 def _draw_late(
@@ -156,10 +152,14 @@ def _draw_steps(
     end = max(run.column("gradient_steps")[-1] for run in runs)
     shares = np.arange(len(reached) + 1) / len(steps)
     axes.step([0, *reached, end], [*shares, shares[-1]], dashes, where="post", color=colour, label=method.label)
-  axes.set_xlabel("gradient steps")
-  axes.set_ylabel(f"share of runs after\n{threshold.text}")
-  axes.set_xlim(left=0)
   axes.set_ylim(0, 1.02)
+  _label_over_steps(axes, f"share of runs after\n{threshold.text}")
+
+
+def _label_over_steps(axes: Axes, label: str) -> None:
+  axes.set_xlabel("gradient steps")
+  axes.set_ylabel(label)
+  axes.set_xlim(left=0)
   axes.xaxis.set_major_formatter(EngFormatter(sep=""))
   tidy(axes)
 

@@ -1,7 +1,6 @@
 """CartPole, Acrobot and LunarLander with ReaPER, with the parameters of its paper (Appendix E, Table 2)."""
 
 import dataclasses
-import functools
 from collections.abc import Callable
 
 from configs.algorithms import DdqnConfig
@@ -123,5 +122,10 @@ def get_config(name: str) -> RunConfig:
 
 
 def preset(name: str) -> Callable[[], RunConfig]:
-  """The function of a preset."""
-  return functools.partial(get_config, name)
+  """The function that returns a world's config, with a docstring about that world."""
+
+  def get_world_config() -> RunConfig:
+    return get_config(name)
+
+  get_world_config.__doc__ = f"{WORLDS[name].environment} with double DQN and ReaPER, as in its paper's Table 2."
+  return get_world_config
