@@ -5,6 +5,7 @@ from typing import Literal, get_args
 
 from configs.algorithms import ALGORITHMS, AlgorithmConfig, DdqnConfig, Td3Config
 from configs.checks import require, require_positive, require_seconds, require_whole
+from configs.mixup import MixupConfig
 from configs.schedules import linear
 
 # TensorFlow starts them all at once.
@@ -63,6 +64,7 @@ class LearnerConfig:
     bias_correction: weights that correct the bias of event tables in stochastic environments: `none`, `counts` (SSET, Lemma 2,
       for few states), `priority_sum` (its form for continuous states) or `balance` (the exact ratio to uniform replay).
     cagrad: how the tables' gradients are combined.
+    mixup: how drawn rows are mixed before they are learned from.
     target_update_rate: fraction of the way that an update moves a target network to the online weights (Polyak averaging); 1
       copies them.
     target_update_period: gradient steps from one such move to the next. TD3 has a period of its own.
@@ -88,6 +90,7 @@ class LearnerConfig:
   n_step: int = 1
   bias_correction: BiasCorrection = "none"
   cagrad: CagradConfig = CagradConfig()
+  mixup: MixupConfig = MixupConfig()
   target_update_rate: float = 0.01
   target_update_period: int = 1
   updates_per_block: int = 32

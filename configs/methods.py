@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from configs.errors import UserError, name_hint
 from configs.learning import CagradConfig
+from configs.mixup import MixupKind
 from configs.run import RunConfig
 from configs.specs import EventSpec, TableSpec
 
@@ -22,9 +23,9 @@ def uniform(config: RunConfig) -> RunConfig:
   """Uniform replay from one table of every transition, which has the capacity of all tables together.
 
   The event that the evaluator needs is kept but only watched. The other events are dropped, and with them what needs event
-  tables (bias correction, conflict-averse gradients).
+  tables (bias correction, conflict-averse gradients). Rows are not mixed.
   """
-  config = _unshaped(config)
+  config = _mixing(_unshaped(config), "none")
   config = _by_td_error(config)
   default = dataclasses.replace(
     config.replay.default,
@@ -77,6 +78,45 @@ def sset_reaper(config: RunConfig) -> RunConfig:
     UserError: as `sset`.
   """
   return _reliability_adjusted(sset(config), config)
+
+
+def nmer(config: RunConfig) -> RunConfig:
+  """NMER: `uniform` from the learner's own memory, with rows mixed with one of their nearest neighbours (`learner.mixup`)."""
+  return _mixing(uniform(config), "neighbors")
+
+
+def nn_mixup(config: RunConfig) -> RunConfig:
+  """NMER's 1-NN Mixup: `nmer` with the nearest neighbour alone."""
+  return _mixing(uniform(config), "neighbors", neighbors=1)
+
+
+def mixup(config: RunConfig) -> RunConfig:
+  """NMER's naive Mixup: `nmer` with any stored row in the neighbour's place."""
+  return _mixing(uniform(config), "mixup")
+
+
+def ct(config: RunConfig) -> RunConfig:
+  """Continuous Transition, as in NMER's experiments: `nmer` with the next step of the episode in the neighbour's place."""
+  return _mixing(uniform(config), "continuous")
+
+
+def s4rl(config: RunConfig) -> RunConfig:
+  """S4RL's mixture: `uniform`, with each observation mixed with the next one."""
+  return _mixing(uniform(config), "s4rl")
+
+
+def noise(config: RunConfig) -> RunConfig:
+  """NMER's noisy replay: `uniform`, with Gaussian noise on each component."""
+  return _mixing(uniform(config), "noise")
+
+
+def sset_nmer(config: RunConfig) -> RunConfig:
+  """`sset`, with NMER's mixture of the rows that it draws.
+
+  Raises:
+    UserError: as `sset`.
+  """
+  return _mixing(sset(config), "neighbors")
 
 
 def pbs(config: RunConfig) -> RunConfig:
@@ -148,6 +188,13 @@ METHODS: Mapping[str, Callable[[RunConfig], RunConfig]] = {
   "sset_per": sset_per,
   "reaper": reaper,
   "sset_reaper": sset_reaper,
+  "nmer": nmer,
+  "sset_nmer": sset_nmer,
+  "nn_mixup": nn_mixup,
+  "mixup": mixup,
+  "ct": ct,
+  "s4rl": s4rl,
+  "noise": noise,
   "reverse_sweep": reverse_sweep,
   "goal_only": goal_only,
   "pbs": pbs,
@@ -183,6 +230,7 @@ def method_of(config: RunConfig) -> str:
       ("reaper", config.replay.priority.criterion == "reaper"),
       ("pbs", bool(config.environment.potential)),
       ("cagrad", config.learner.cagrad.in_use),
+      (_mixture(config), config.learner.mixup.kind != "none"),
     )
     if is_made
   ]
@@ -191,7 +239,16 @@ def method_of(config: RunConfig) -> str:
   base = "sset" if config.replay.tables else "uniform"
   if not changes:
     return base
-  return changes[0] if base == "uniform" or changes == ["cagrad"] else f"sset_{changes[0]}"
+  name = changes[0] if base == "uniform" or changes == ["cagrad"] else f"sset_{changes[0]}"
+  return name if name in METHODS else "other"
+
+
+def _mixture(config: RunConfig) -> str:
+  """The method that has the config's mixture."""
+  mixup = config.learner.mixup
+  if mixup.kind == "neighbors":
+    return "nn_mixup" if mixup.neighbors.count == 1 else "nmer"
+  return "ct" if mixup.kind == "continuous" else mixup.kind
 
 
 def _joint_capacity(config: RunConfig, tables: Sequence[TableSpec]) -> int | None:
@@ -216,6 +273,18 @@ def _reliability_adjusted(config: RunConfig, like: RunConfig) -> RunConfig:
       priority, criterion="reaper", exponent=exponent, reliability_exponent=reliability_exponent
     )
   return dataclasses.replace(config, replay=dataclasses.replace(config.replay, sampling="memory", priority=priority))
+
+
+def _mixing(config: RunConfig, kind: MixupKind, neighbors: int | None = None) -> RunConfig:
+  mixup = dataclasses.replace(config.learner.mixup, kind=kind)
+  if neighbors is not None:
+    mixup = dataclasses.replace(mixup, neighbors=dataclasses.replace(mixup.neighbors, count=neighbors))
+  sampling = "memory" if mixup.needs_memory else config.replay.sampling
+  return dataclasses.replace(
+    config,
+    replay=dataclasses.replace(config.replay, sampling=sampling),
+    learner=dataclasses.replace(config.learner, mixup=mixup),
+  )
 
 
 def _by_td_error(config: RunConfig) -> RunConfig:

@@ -410,6 +410,7 @@ class RunConfig:
     self._check_schedule()
     self.learner.algorithm.check_network(self.network.hidden_sizes)
     self._check_bias_correction()
+    self._check_mixup()
     require(
       not self.learner.cagrad.in_use or bool(self.replay.tables),
       "learner.cagrad combines the gradients of several tables, and there is only the default one: add event tables, or "
@@ -512,6 +513,27 @@ class RunConfig:
         "learner.bias_correction is 'counts', which needs uniform draws from the default table: give that table the selector "
         "'uniform', or use 'balance' or 'priority_sum'.",
       )
+
+  def _check_mixup(self) -> None:
+    mixup = self.learner.mixup
+    if mixup.kind == "none":
+      return
+    require(
+      self.learner.algorithm.ACTIONS == "continuous",
+      f"learner.mixup.kind is {mixup.kind!r}, which changes actions, but those of {self.learner.algorithm.NAME!r} are discrete: "
+      "use an algorithm with continuous ones, such as 'sac', or leave it at 'none'.",
+    )
+    require(
+      not mixup.needs_memory or self.replay.sampling == "memory",
+      f"learner.mixup.kind is {mixup.kind!r}, which looks for other rows, and the server cannot do that: set replay.sampling to "
+      "'memory'.",
+    )
+    least, count = self.replay.default.min_size, mixup.neighbors.count
+    require(
+      mixup.kind != "neighbors" or count < least,
+      f"learner.mixup.neighbors.count is {count}, but learning begins with {least} transitions: lower it, or raise the min_size "
+      f"of table {self.replay.default.name!r}.",
+    )
 
   @property
   def of_workers(self) -> "RunConfig":

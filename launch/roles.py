@@ -35,6 +35,7 @@ from launch.tunnel import server_tunnel
 from launch.videos import camera_of
 from learner.devices import choose_device
 from learner.learner import make_learner
+from learner.mixup.mixup import check_mixup
 from networks import check_actions
 from replay_server.contract.activity import Activity, Wait
 from replay_server.contract.codec import RowCodec
@@ -86,10 +87,12 @@ def row_codec(config: RunConfig) -> RowCodec:
   """The row layout of a run; makes its environment to read the spec.
 
   Raises:
-    UserError: the environment, an event or the potential cannot be made, or the algorithm cannot act in the environment.
+    UserError: the environment, an event or the potential cannot be made, the algorithm cannot act in the environment, or
+      `learner.mixup` cannot mix its observations.
   """
   spec = environment_spec(config)
   check_actions(config, spec)
+  check_mixup(config, spec)
   return run_codec(config, spec)
 
 

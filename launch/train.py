@@ -83,9 +83,11 @@ def train(
   codec = row_codec(config)
   fits = [check_memory(config, codec)]
   if config.replay.sampling == "memory":
+    from learner.mixup.partners import bytes_beside
     from replay_memory.plan import check_fit, make_plan
 
-    fits.append(check_fit(make_plan(config, codec.width)))
+    plan = make_plan(config, codec.width)
+    fits.append(check_fit(plan, bytes_beside(config.learner.mixup, codec, plan.slots)))
   check_videos(config)
   run = earlier or create_run_directory(config, run_root)
   with RunView(quiet=quiet) as view:

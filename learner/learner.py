@@ -461,4 +461,4 @@ def _make_source(
     from learner.sources.memory import make_memory_source
 
     return make_memory_source(connection, manifest, seed, stop, checkpoint_dir / "learner" / "rows")
-  return make_server_source(connection, manifest, stop)
+  return make_server_source(connection, manifest, stop, seed)

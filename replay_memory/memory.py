@@ -302,6 +302,23 @@ class ReplayMemory:
     """Copies of the rows in these slots, float32 [..., width], for int64 [...]."""
     return self._rows.take(slots, axis=0)
 
+  def random_slots(self, count: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """The slots of rows drawn uniformly from all that are stored, with replacement, int64 [count]; of at least one row."""
+    if not self.stored:
+      raise ValueError("no row is stored")
+    sequence, fresh = self.arrays.rows.sequence, int(self.arrays.counts[kernels.FRESH_SLOTS])
+    slots = rng.integers(fresh, size=count)
+    # Slots that are free for now are few, so drawing again is cheaper than a list of the others.
+    while len(free := np.flatnonzero(sequence[slots] == NONE)):
+      slots[free] = rng.integers(fresh, size=len(free))
+    return slots
+
+  def next_steps(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The slot of the next step of each row's episode, int64 [...]; `NONE` where that step is not stored."""
+    following, step = self.arrays.rows.following, self.arrays.rows.step
+    next_slots = following[slots].astype(np.int64)
+    return np.where((next_slots != NONE) & (step[next_slots] == step[slots] + 1), next_slots, NONE)
+
   def slots_of(self, handles: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
     """The slot of each row, int64 [...]; `NONE` for one that is no longer stored."""
     slots, sequences = self._split(handles)

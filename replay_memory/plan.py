@@ -119,20 +119,24 @@ def make_plan(config: RunConfig, width: int, open_episodes: int | None = None) -
   )
 
 
-def check_fit(plan: Plan) -> str:
+def check_fit(plan: Plan, beside: int = 0) -> str:
   """A sentence that says how much memory the plan takes, and how much of the disk its rows.
+
+  Args:
+    plan: of the learner's memory.
+    beside: bytes that rules take which follow its rows, when it is full.
 
   Raises:
     UserError: this machine does not have that much.
   """
-  available = available_bytes()
-  if plan.bytes > available:
+  available, needed = available_bytes(), plan.bytes + beside
+  if needed > available:
     raise UserError(
-      f"The learner's own memory would take up to {format_bytes(plan.bytes)} when full, and this machine has "
+      f"The learner's own memory would take up to {format_bytes(needed)} when full, and this machine has "
       f"{format_bytes(available)} left: lower replay.capacity (or the tables' own capacities)."
     )
   return (
-    f"Full, the learner's own memory takes {format_bytes(plan.bytes)} ({format_bytes(available)} are free), and its rows take "
+    f"Full, the learner's own memory takes {format_bytes(needed)} ({format_bytes(available)} are free), and its rows take "
     f"{format_bytes(plan.row_bytes)} of the disk."
   )
 

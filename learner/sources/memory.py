@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from configs import RunConfig, Stopped, UserError
+from learner.mixup.mixup import Mixup, make_mixup
+from learner.mixup.partners import bytes_beside, make_partners
 from learner.sources.background import BackgroundDrawing
 from learner.sources.block import Block
 from learner.sources.feed import Feed, LocalFeed, ServerFeed
@@ -51,6 +53,7 @@ class MemoryParts:
     journal: keeps the rows on the disk before they are used.
     unusable: finds rows that cannot be learned from; they are not stored.
     rng: of the draws.
+    mixup: changes the rows that were drawn; None for no change.
   """
 
   feed: Feed
@@ -58,6 +61,7 @@ class MemoryParts:
   journal: Journal
   unusable: UnusableRows
   rng: np.random.Generator
+  mixup: Mixup | None = None
 
 
 class MemorySource:
@@ -143,8 +147,9 @@ class MemorySource:
       least_ratios = memory.least_ratios if self._knows_least_ratios else None
       draws = memory.draw(quotas, self._parts.rng)
       self._drawn += self._batches
+      rows, mixup = memory.take(draws.slots), self._parts.mixup
       return Block(
-        memory.take(draws.slots),
+        rows if mixup is None else mixup.apply(rows, draws.slots),
         draws.tables,
         draws.handles,
         draws.probabilities,
@@ -261,9 +266,10 @@ class MemorySource:
       # A healthy run has none of these, and the panel need not say so.
       metrics |= {f"memory_{what}_rows": float(rows) for what, rows in odd.items() if rows}
       metrics["drawn_ahead"] = float((self._drawn - self._handed_out) * self._batch_size)
+      mixup = {} if self._parts.mixup is None else self._parts.mixup.metrics()
     if self._priorities.in_use:
       metrics["refused_priorities"] = float(self._priorities.refused)
-    return {**metrics, **self._parts.unusable.metrics()}
+    return {**metrics, **mixup, **self._parts.unusable.metrics()}
 
   def state(self) -> State:
     """The memory but for its rows, and the states of the parts that have one."""
@@ -278,6 +284,8 @@ class MemorySource:
         **{f"feed/{key}": value for key, value in self._parts.feed.state().items()},
       }
       states = {name: weighting.state() for name, weighting in self._weightings.items()}
+      if self._parts.mixup is not None:
+        states["mixup"] = self._parts.mixup.state()
       for name, part in {"quotas": self._schedule.state(), **states}.items():
         state.update({f"{name}/{key}": value for key, value in part.items()})
       return state
@@ -301,6 +309,8 @@ class MemorySource:
         # One that was only switched on when the run was resumed has no state yet.
         if own := _part_of(state, f"{name}/"):
           weighting.restore(own)
+      if self._parts.mixup is not None and (own := _part_of(state, "mixup/")):
+        self._parts.mixup.restore(own)
     recovered = recover(memory, journal, _part_of(state, _MEMORY) or None, self._add)
     if not self._inline:  # The lost updates are not made up for, as on the server; an inline loop makes up for them.
       self._uncounted += recovered.received_since
@@ -380,7 +390,7 @@ def make_memory_source(
   """
   config = manifest.config
   plan = make_plan(config, manifest.codec.width)
-  fit = check_fit(plan)
+  fit = check_fit(plan, bytes_beside(config.learner.mixup, manifest.codec, plan.slots))
   if not manifest.inline:
     print(fit, flush=True)
   memory = ReplayMemory(plan, manifest.codec)
@@ -391,6 +401,7 @@ def make_memory_source(
     journal=Journal(directory, manifest.run_id, manifest.codec),
     unusable=UnusableRows(manifest),
     rng=np.random.default_rng(seed),
+    mixup=make_mixup(config, manifest.codec, seed, lambda mixup: make_partners(mixup, manifest.codec, memory)),
   )
 
   def make_factors() -> Mapping[str, Weighting]:

@@ -1,5 +1,6 @@
 """The source that draws from the server's tables."""
 
+import dataclasses
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
@@ -8,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from configs import RunConfig, UserError
+from learner.mixup.mixup import Mixup, make_mixup
 from learner.sources.background import BackgroundDrawing
 from learner.sources.block import Block
 from learner.sources.priorities import TablePriorities
@@ -39,6 +41,7 @@ class ServerSource:
     usable_rows: UsableRows,
     weightings: Mapping[str, Weighting],
     priorities: TablePriorities,
+    mixup: Mixup | None = None,
   ):
     """Composes the source from its parts.
 
@@ -47,12 +50,14 @@ class ServerSource:
       usable_rows: replaces rows that cannot be learned from.
       weightings: the factors of the rows' weights, by the names under which a checkpoint keeps their states.
       priorities: receives the TD errors.
+      mixup: changes the rows that are handed out; None for no change.
     """
     self._open_streams = open_streams
     self._sampler, self._drawing = open_streams()
     self._usable_rows = usable_rows
     self._weightings = weightings
     self._priorities = priorities
+    self._mixup = mixup
     self._handed_out = np.zeros(len(self._sampler.table_names), np.int64)
 
   @property
@@ -76,7 +81,8 @@ class ServerSource:
       self._handed_out += drawn.quotas.sum(axis=0)
       block = self._usable_rows.replace(drawn)
       if block is not None:
-        return block
+        mixup = self._mixup
+        return block if mixup is None else dataclasses.replace(block, rows=mixup.apply(block.rows))
 
   def weights(self, block: Block, updates: int) -> npt.NDArray[np.float32]:
     """The product of all factors, float32 [K, batch]; 1 where there are none."""
@@ -114,6 +120,8 @@ class ServerSource:
   def metrics(self) -> Mapping[str, float]:
     """Rows drawn ahead, unusable rows if any were drawn, and priorities refused where any table is prioritised."""
     metrics = {"drawn_ahead": float(sum(self.drawn_ahead().values())), **self._usable_rows.metrics()}
+    if self._mixup is not None:
+      metrics |= self._mixup.metrics()
     if self._priorities.in_use:
       metrics["refused_priorities"] = float(self._priorities.refused)
     return metrics
@@ -126,7 +134,8 @@ class ServerSource:
     return state
 
   def _parts(self) -> Mapping[str, _HasState]:
-    return {"quotas": self._sampler, "usable_rows": self._usable_rows, **self._weightings}
+    mixup = {} if self._mixup is None else {"mixup": self._mixup}
+    return {"quotas": self._sampler, "usable_rows": self._usable_rows, **self._weightings, **mixup}
 
   def restore(self, state: State) -> None:
     """Restores what `state` returned; an empty one changes nothing.
@@ -173,13 +182,16 @@ class ServerSource:
     self._drawing.close(CLOSE_TIMEOUT_SECONDS)
 
 
-def make_server_source(connection: Connection, manifest: Manifest, stop: threading.Event) -> ServerSource:
+def make_server_source(
+  connection: Connection, manifest: Manifest, stop: threading.Event, seed: int = 0
+) -> ServerSource:
   """Makes the source of a run whose learner draws from the server.
 
   Args:
     connection: to the server.
     manifest: of the run.
     stop: ends a wait for transitions.
+    seed: of what is done to the rows; the draws are the server's.
   """
   config = manifest.config
   # An inline run fixes the order of steps and updates, so a block is drawn only when it is due.
@@ -195,6 +207,7 @@ def make_server_source(connection: Connection, manifest: Manifest, stop: threadi
     UsableRows(connection, manifest),
     make_weightings(config, manifest.codec, lambda: ReportedContents(connection, config.replay, manifest.codec)),
     make_server_priorities(connection, config),
+    make_mixup(config, manifest.codec, seed),
   )
 
 

@@ -11,14 +11,25 @@ from configs import (
   PriorityConfig,
   RunConfig,
   TableSpec,
+  Td3Config,
   UserError,
   from_json,
   load_config,
   to_json,
 )
 from configs.methods import METHODS, apply_method, method_of
+from configs.mixup import MixupConfig, NeighborsConfig
 
+# These need continuous actions.
+MIXING = {"nmer", "sset_nmer", "nn_mixup", "mixup", "ct", "s4rl", "noise"}
 THREE_ROOMS = load_config("three_rooms")
+
+
+def config_for(name: str) -> RunConfig:
+  """A config that the method can be applied to."""
+  if name not in MIXING:
+    return THREE_ROOMS
+  return dataclasses.replace(THREE_ROOMS, learner=dataclasses.replace(THREE_ROOMS.learner, algorithm=Td3Config()))
 
 
 def shares(config: RunConfig) -> dict[str, tuple[float, int]]:
@@ -110,6 +121,52 @@ def test_exponents_of_a_config_with_reaper_are_kept_and_other_methods_undo_its_c
     assert apply_method(config, name).replay.priority.criterion == "td_error"
 
 
+def test_methods_that_mix_change_uniform_replay_by_their_mixture_alone():
+  config = load_config("nmer_td3_halfcheetah")
+  plain = apply_method(config, "uniform")
+  kinds = {
+    "nmer": "neighbors",
+    "nn_mixup": "neighbors",
+    "mixup": "mixup",
+    "ct": "continuous",
+    "s4rl": "s4rl",
+    "noise": "noise",
+  }
+  for name, kind in kinds.items():
+    mixed = apply_method(config, name)
+    mixup = mixed.learner.mixup
+    assert mixup.kind == kind
+    assert mixup.neighbors.count == (1 if name == "nn_mixup" else 10)
+    assert mixed.replay.sampling == ("server" if name in ("s4rl", "noise") else "memory")
+    assert method_of(dataclasses.replace(mixed, method="")) == name
+    # Another method undoes it.
+    undone = apply_method(mixed, "uniform")
+    replay = dataclasses.replace(undone.replay, sampling="server")
+    learner = dataclasses.replace(undone.learner, mixup=plain.learner.mixup)
+    assert undone.learner.mixup.kind == "none"
+    assert dataclasses.replace(undone, replay=replay, learner=learner) == plain
+
+
+def test_a_mixtures_own_settings_are_kept_and_sset_goes_with_it():
+  config = load_config("lunar_lander_continuous")
+  mixup = MixupConfig(neighbors=NeighborsConfig(25, 0.0), alpha=0.75, fraction=0.5)
+  config = dataclasses.replace(config, learner=dataclasses.replace(config.learner, mixup=mixup))
+  both = apply_method(config, "sset_nmer")
+  assert both.learner.mixup == dataclasses.replace(mixup, kind="neighbors")
+  assert both.replay.tables == config.replay.tables
+  assert method_of(dataclasses.replace(both, method="")) == "sset_nmer"
+  learner = dataclasses.replace(both.learner, mixup=dataclasses.replace(mixup, kind="noise"))
+  assert method_of(dataclasses.replace(both, method="", learner=learner)) == "other"
+
+
+def test_methods_that_mix_need_continuous_actions():
+  for name in MIXING:
+    with pytest.raises(
+      UserError, match=r"^learner\.mixup\.kind is '\w+', which changes actions, but those of 'ddqn' are "
+    ):
+      apply_method(THREE_ROOMS, name)
+
+
 def test_the_methods_that_shape_keep_the_potential_and_all_others_drop_it():
   environment = dataclasses.replace(
     THREE_ROOMS.environment,
@@ -117,7 +174,7 @@ def test_the_methods_that_shape_keep_the_potential_and_all_others_drop_it():
     potential_arguments={"cells": [[5, 0]]},
   )
   config = dataclasses.replace(THREE_ROOMS, environment=environment)
-  for name in METHODS:
+  for name in set(METHODS) - MIXING:
     assert apply_method(config, name).environment == (environment if "pbs" in name else THREE_ROOMS.environment)
   assert apply_method(config, "sset_pbs").replay == THREE_ROOMS.replay
   assert apply_method(config, "pbs").replay == apply_method(THREE_ROOMS, "uniform").replay
@@ -136,10 +193,11 @@ def test_cagrad_is_sset_with_a_coefficient_which_a_method_without_event_tables_d
 
 @pytest.mark.parametrize("name", sorted(set(METHODS) - {"pbs", "sset_pbs"}))
 def test_every_method_changes_only_its_own_settings_and_survives_json(name):
-  config = apply_method(THREE_ROOMS, name)
-  learner = dataclasses.replace(config.learner, cagrad=CagradConfig())
-  same = dataclasses.replace(config, events=THREE_ROOMS.events, replay=THREE_ROOMS.replay, learner=learner)
-  assert same == dataclasses.replace(THREE_ROOMS, method=name)
+  before = config_for(name)
+  config = apply_method(before, name)
+  learner = dataclasses.replace(config.learner, cagrad=CagradConfig(), mixup=MixupConfig())
+  same = dataclasses.replace(config, events=before.events, replay=before.replay, learner=learner)
+  assert same == dataclasses.replace(before, method=name)
   assert from_json(to_json(config)) == config
 
 
@@ -150,7 +208,7 @@ def test_every_method_changes_only_its_own_settings_and_survives_json(name):
     (
       "zzz",
       THREE_ROOMS,
-      r"There is no method 'zzz': there are uniform, per, sset, sset_per, reaper, sset_reaper, reverse_sweep\b",
+      r"There is no method 'zzz': there are uniform, per, sset, sset_per, reaper, sset_reaper, nmer\b",
     ),
     ("pbs", THREE_ROOMS, r"The config 'three_rooms' has no potential to shape rewards by: name one"),
     ("sset", RunConfig(), r"The config 'run' has no event tables for SSET: add events and their tables\."),
@@ -173,14 +231,14 @@ def with_potential(config: RunConfig) -> RunConfig:
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_config_names_the_method_that_made_it_and_keeps_the_name_in_its_file(name):
-  config = apply_method(with_potential(THREE_ROOMS), name)
+  config = apply_method(with_potential(config_for(name)), name)
   assert method_of(config) == name
   assert from_json(to_json(config)).method == name
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name not in ("reverse_sweep", "goal_only")])
 def test_a_config_that_names_no_method_has_that_of_its_tables(name):
-  config = METHODS[name](with_potential(THREE_ROOMS))
+  config = METHODS[name](with_potential(config_for(name)))
   assert config.method == ""
   assert method_of(config) == name
 

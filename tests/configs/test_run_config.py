@@ -22,6 +22,7 @@ from configs import (
   override,
   to_json,
 )
+from configs.mixup import MixupConfig, NeighborsConfig
 
 DEFAULT = TableSpec("default", 0.5, min_size=1)
 GOAL_TABLE = TableSpec("goal", 0.5)
@@ -118,6 +119,30 @@ def test_an_evaluator_has_a_goal_when_it_has_an_event_or_a_return_to_reach():
     (
       lambda: PriorityConfig(reliability_exponent=1.5),
       r"replay\.priority\.reliability_exponent is 1\.5: it must lie in \[0, 1\]\.$",
+    ),
+    (
+      lambda: MixupConfig("neighbor"),  # type: ignore[arg-type]  # That is the mistake.
+      r"learner\.mixup\.kind is 'neighbor': use one of none, neighbors, mixup, continuous, s4rl, noise\.$",
+    ),
+    (
+      lambda: MixupConfig(alpha=0),
+      r"learner\.mixup\.alpha is 0: it must lie in \[0\.001, 1000\]\.$",
+    ),
+    (
+      lambda: MixupConfig(fraction=1.5),
+      r"learner\.mixup\.fraction is 1\.5: it must lie in \[0, 1\]\.$",
+    ),
+    (
+      lambda: MixupConfig(deviation=float("nan")),
+      r"learner\.mixup\.deviation is nan: it must be above 0, at most 100\.$",
+    ),
+    (
+      lambda: NeighborsConfig(count=0),
+      r"learner\.mixup\.neighbors\.count is 0: it must be a whole number, 1 or more\.$",
+    ),
+    (
+      lambda: NeighborsConfig(growth=-0.1),
+      r"learner\.mixup\.neighbors\.growth is -0\.1: it must lie in \[0, 1\]\.$",
     ),
     (
       lambda: PriorityConfig(criterion="reper"),  # type: ignore[arg-type]  # That is the mistake.

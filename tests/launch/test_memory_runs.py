@@ -56,6 +56,19 @@ def test_two_runs_of_one_seed_are_the_same_to_the_last_digit(tmp_path, method):
     np.testing.assert_array_equal(before[name], after[name], err_msg=name)
 
 
+def test_two_runs_with_mixed_rows_of_one_seed_learn_the_same(tmp_path):
+  pendulum = {"environment_steps": "700", "learner.updates_per_block": "20", "evaluator.period_updates": "100"}
+  config = apply_method(override(slipstream.load_config("pendulum_td3"), pendulum), "nmer")
+  first, second = (_train(config, tmp_path / name) for name in "ab")
+  losses = [dict(run.status.learner) for run in (first, second)]
+  assert losses[0].pop("mixup_seconds_per_update") > 0
+  losses[1].pop("mixup_seconds_per_update")
+  assert first.status.gradient_steps >= 100
+  assert losses[0] == losses[1]
+  evaluations = [[dataclasses.replace(each, seconds=0.0) for each in run.status.evaluations] for run in (first, second)]
+  assert evaluations[0] == evaluations[1] != []
+
+
 def test_a_run_that_is_stopped_half_way_goes_on_with_the_tables_that_it_had(tmp_path):
   config = _in_memory(environment_steps="600", evaluator__solved_evaluations="0")
   stopped = _train(config, tmp_path)

@@ -123,6 +123,40 @@ ROWS = (
     "or leave replay.steps_per_round at 1.",
   ),
   (
+    "train --config=cartpole --method=nmer",
+    "learner.mixup.kind is 'neighbors', which changes actions, but those of 'ddqn' are discrete: use an algorithm with "
+    "continuous ones, such as 'sac', or leave it at 'none'.",
+  ),
+  (
+    "train --config=pendulum_sac --config.learner.mixup.kind=mixup",
+    "learner.mixup.kind is 'mixup', which looks for other rows, and the server cannot do that: set replay.sampling to 'memory'.",
+  ),
+  (
+    "train --config=pendulum_sac --method=nmer --config.learner.mixup.neighbors.count=900",
+    "learner.mixup.neighbors.count is 900, but learning begins with 500 transitions: lower it, or raise the min_size of table "
+    "'default'.",
+  ),
+  (
+    "train --config=pendulum_sac --config.learner.mixup.kind=nearest",
+    "The config's learner.mixup.kind is not valid: 'nearest' is not one of none, neighbors, mixup, continuous, s4rl, noise.",
+  ),
+  (
+    "train --config=pendulum_sac --method=nmer --config.learner.mixup.alpha=0",
+    "learner.mixup.alpha is 0.0: it must lie in [0.001, 1000].",
+  ),
+  (
+    "train --config=pendulum_sac --method=noise --config.learner.mixup.deviation=0",
+    "learner.mixup.deviation is 0.0: it must be above 0, at most 100.",
+  ),
+  (
+    "train --config=pendulum_sac --method=nmer --config.learner.mixup.fraction=2",
+    "learner.mixup.fraction is 2.0: it must lie in [0, 1].",
+  ),
+  (
+    "train --config=pendulum_sac --method=nmer --config.learner.mixup.neighbors.growth=2",
+    "learner.mixup.neighbors.growth is 2.0: it must lie in [0, 1].",
+  ),
+  (
     "train --config=cartpole --config.learner.target_update_period=0",
     "learner.target_update_period is 0: it must be a whole number, 1 or more.",
   ),

@@ -1,0 +1,1 @@
+"""What drawn rows become before they are learned from (NMER, Section 5)."""

@@ -1,0 +1,64 @@
+"""Rows of a world with continuous observations and actions, for tests of what mixes them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from acme import specs
+
+from configs import ReplayConfig, RunConfig, TableSpec
+from replay_memory.memory import ReplayMemory
+from replay_memory.plan import make_plan
+from replay_server.contract.layout import make_row_codec
+
+SPEC = specs.EnvironmentSpec(
+  observations=specs.Array((2,), np.float32, "observation"),
+  actions=specs.BoundedArray((1,), np.float32, -1, 1, "action"),
+  rewards=specs.Array((), np.float32, "reward"),
+  discounts=specs.BoundedArray((), np.float32, 0, 1, "discount"),
+)
+CODEC = make_row_codec(SPEC)
+_BLANK = {field.name: np.zeros(field.shape, field.dtype) for field in CODEC.fields}
+
+
+def row(
+  observation: Sequence[float],
+  action: float = 0.0,
+  reward: float = 0.0,
+  next_observation: Sequence[float] = (0.0, 0.0),
+  discount: float = 0.5,
+  **others: Any,
+) -> np.ndarray:
+  """A packed row, float32 [width]; `others` are further fields, such as step or terminated."""
+  return CODEC.packer().pack(
+    {
+      **_BLANK,
+      "steps": 1,
+      "observation": np.array(observation, np.float32),
+      "action": np.array([action], np.float32),
+      "reward": reward,
+      "next_observation": np.array(next_observation, np.float32),
+      "discount": discount,
+      **others,
+    }
+  )
+
+
+def random_rows(rng: np.random.Generator, count: int, episode_steps: int = 10, first: int = 0) -> np.ndarray:
+  """Rows of a stream of episodes, float32 [count, width], every other of which is terminated, the others truncated."""
+  rows = []
+  for number in range(first, first + count):
+    episode, step = divmod(number, episode_steps)
+    is_last = step == episode_steps - 1
+    point, after = rng.normal(size=2).tolist(), rng.normal(size=2).tolist()
+    action, reward = rng.uniform(-1, 1, 2).tolist()
+    ends = {"terminated": is_last and episode % 2 == 0, "truncated": is_last and episode % 2 == 1}
+    discount = 0.0 if ends["terminated"] else 0.99
+    rows.append(row(point, action, reward, after, discount, episode=episode, step=step, **ends))
+  return np.array(rows, np.float32)
+
+
+def memory_of(capacity: int) -> ReplayMemory:
+  """An empty memory of such rows with the default table alone."""
+  config = RunConfig(replay=ReplayConfig(capacity=capacity, default=TableSpec("default", 1.0, min_size=1)))
+  return ReplayMemory(make_plan(config, CODEC.width), CODEC)
