@@ -128,7 +128,7 @@ def _histories(experiment: Experiment, world: str) -> Experiment:
   return dataclasses.replace(
     experiment,
     name=f"{experiment.name}_histories",
-    summary=f"{world} with SAC: lengths of histories (SSET, Section 6 and Table 2)",
+    summary=f"{world} with SAC: lengths of histories (SSET, Section 6, Figure 13)",
     methods=(uniform, *shorter, dataclasses.replace(lower, label=f"{lower.label}, τ = 200")),
   )
 
