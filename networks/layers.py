@@ -103,7 +103,11 @@ class Mlp(snt.Module):
       if index:
         inputs = tf.nn.relu(outputs)
         if is_training and self._noise is not None:
-          inputs = tf.nn.experimental.stateless_dropout(inputs, self._dropout, self._noise.make_seeds()[:, 0])
+          # XLA draws no random numbers of float16.
+          dropped = tf.nn.experimental.stateless_dropout(
+            tf.cast(inputs, tf.float32), self._dropout, self._noise.make_seeds()[:, 0]
+          )
+          inputs = tf.cast(dropped, inputs.dtype)
       outputs = _linear(inputs, layer.w, layer.b, self._dtypes[index])
       if trace is not None:
         trace.append((inputs, outputs))

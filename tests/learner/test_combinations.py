@@ -20,6 +20,7 @@ from configs import (
   from_dict,
 )
 from configs.algorithms import AlgorithmConfig
+from configs.mixup import MixupConfig
 from learner.learner import make_learner
 from tests.learner.conftest import SPEC
 
@@ -39,6 +40,7 @@ AXES: Mapping[str, tuple[Any, ...]] = {
   "mixed_precision": (False, True),
   "jit_compile": (False, True),
   "prefetch": (False, True),
+  "mixup": ("none", "s4rl", "noise"),
 }
 REFUSED = {
   # Counting needs discrete actions and a default table that does not draw by priority.
@@ -51,6 +53,12 @@ REFUSED = {
   (("dueling", True), ("dropout", True)),
   (("bias_correction", "counts"), ("dropout", True)),
   (("cagrad", True), ("mixed_precision", True)),
+  # Discrete actions cannot be mixed.
+  *(
+    (choice, ("mixup", kind))
+    for choice in (("algorithm", "ddqn"), ("bias_correction", "counts"), ("dueling", True))
+    for kind in ("s4rl", "noise")
+  ),
 }
 Choice = tuple[str, Any]
 
@@ -82,6 +90,7 @@ def _config(chosen: Mapping[str, Any]) -> RunConfig:
       device="CPU:0",
       cagrad=CagradConfig(0.5) if chosen["cagrad"] else CagradConfig(),
       algorithm=_algorithm(chosen),
+      mixup=MixupConfig(chosen["mixup"]),
       **{
         name: chosen[name]
         for name in (
@@ -130,7 +139,16 @@ def _covering() -> list[dict[str, Any]]:
 
 def _pairs_that_build() -> set[tuple[Choice, Choice]]:
   """All valid pairs. Only options that can be refused are tried in all combinations; the others go with everything."""
-  refusing = ("algorithm", "bias_correction", "default_selector", "dueling", "dropout", "cagrad", "mixed_precision")
+  refusing = (
+    "algorithm",
+    "bias_correction",
+    "default_selector",
+    "dueling",
+    "dropout",
+    "cagrad",
+    "mixed_precision",
+    "mixup",
+  )
   found: set[tuple[Choice, Choice]] = set()
   for values in itertools.product(*(AXES[name] for name in refusing)):
     fixed = dict(zip(refusing, values, strict=True))
