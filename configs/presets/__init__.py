@@ -37,8 +37,9 @@ PRESETS: dict[str, Callable[[], RunConfig]] = {
   "time_trial_paper": racing.get_time_trial_paper_config,
   **{f"reaper_{world}": reaper.preset(world) for world in reaper.WORLDS},
   **{
-    f"nmer_{algorithm}_{world.lower()}": nmer.preset(algorithm, world)
+    nmer.name_of(algorithm, world, buffer): nmer.preset(algorithm, world, buffer)
     for algorithm, worlds in nmer.TUNED.items()
-    for world in worlds
+    for world, buffers in worlds.items()
+    for buffer in buffers
   },
 }

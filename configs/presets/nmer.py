@@ -1,4 +1,4 @@
-"""MuJoCo's worlds with the learners of NMER's experiments (its Appendix F, Tables 4 and 5), on uniform replay."""
+"""MuJoCo's worlds with the learners of NMER's experiments (its Appendix F, Tables 4 and 5), and each buffer's best settings."""
 
 import dataclasses
 from collections.abc import Callable
@@ -6,6 +6,8 @@ from typing import Literal
 
 from configs.algorithms import SacConfig, Td3Config
 from configs.learning import LearnerConfig
+from configs.methods import apply_method
+from configs.mixup import MixupConfig, NeighborsConfig
 from configs.run import (
   ActorConfig,
   EnvironmentConfig,
@@ -18,39 +20,71 @@ from configs.run import (
 from configs.specs import TableSpec
 
 Name = Literal["sac", "td3"]
+# By their methods' names.
+Buffer = Literal["uniform", "per", "ct", "nmer"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Tuned:
-  """The paper's choices for one world: those with the highest return of uniform replay in its Tables 8 to 18.
+  """The paper's choices for a buffer in one world: the row with its highest return in Tables 8 to 18.
+
+  Table 1 has other returns for some of these cells, and does not say for which settings.
 
   Attributes:
     updates_per_step: RR, the replay ratio.
     policy_l2: L, the weight of the L2 penalty on the policy.
     max_gradient_norm: G; None for no clipping.
+    neighbors: k, for NMER.
   """
 
   updates_per_step: int
   policy_l2: float = 0.0
   max_gradient_norm: float | None = None
+  neighbors: int = 10
 
 
 # SAC in Humanoid is not among the paper's experiments.
-TUNED: dict[Name, dict[str, Tuned]] = {
+TUNED: dict[Name, dict[str, dict[Buffer, Tuned]]] = {
   "sac": {
-    "Ant": Tuned(5, 1e-3),
-    "HalfCheetah": Tuned(5, 1e-3),
-    "Hopper": Tuned(5, 1e-3, 40.0),
-    "Swimmer": Tuned(20, 1e-4),
-    "Walker2d": Tuned(5, 1e-2),
+    "Ant": {
+      "uniform": Tuned(5, 1e-3),
+      "per": Tuned(1, 1e-3),
+      "ct": Tuned(5, 1e-3),
+      "nmer": Tuned(20, 2e-3, neighbors=25),
+    },
+    "HalfCheetah": {
+      "uniform": Tuned(5, 1e-3),
+      "per": Tuned(5, 5e-4),
+      "ct": Tuned(20, 1e-3),
+      "nmer": Tuned(20, 1e-3),
+    },
+    "Hopper": {
+      "uniform": Tuned(5, 1e-3, 40.0),
+      "per": Tuned(5, 1e-2),
+      "ct": Tuned(20, 5e-3, 40.0),
+      "nmer": Tuned(20, 1e-2, 40.0),
+    },
+    "Swimmer": {
+      "uniform": Tuned(20, 1e-4),
+      "per": Tuned(20, 1e-4),
+      "ct": Tuned(20, 5e-4),
+      "nmer": Tuned(20, 1e-4, neighbors=25),
+    },
+    # NMER's row gives no L. That of all other rows is taken.
+    "Walker2d": {
+      "uniform": Tuned(5, 1e-2),
+      "per": Tuned(1, 1e-2),
+      "ct": Tuned(20, 1e-2),
+      "nmer": Tuned(20, 1e-2),
+    },
   },
   "td3": {
-    "Ant": Tuned(1),
-    "HalfCheetah": Tuned(1),
-    "Hopper": Tuned(20),
-    "Swimmer": Tuned(20),
-    "Walker2d": Tuned(1),
-    "Humanoid": Tuned(5),
+    "Ant": {"uniform": Tuned(1), "per": Tuned(1), "ct": Tuned(1), "nmer": Tuned(20, neighbors=25)},
+    "HalfCheetah": {"uniform": Tuned(1), "per": Tuned(5), "ct": Tuned(20), "nmer": Tuned(20)},
+    "Hopper": {"uniform": Tuned(20), "per": Tuned(5), "ct": Tuned(5), "nmer": Tuned(20)},
+    "Swimmer": {"uniform": Tuned(20), "per": Tuned(20), "ct": Tuned(20), "nmer": Tuned(20)},
+    "Walker2d": {"uniform": Tuned(1), "per": Tuned(5), "ct": Tuned(5), "nmer": Tuned(20)},
+    "Humanoid": {"uniform": Tuned(5), "per": Tuned(1), "ct": Tuned(5), "nmer": Tuned(20)},
   },
 }
 
@@ -60,9 +94,9 @@ _STEPS_PER_POLICY = 64
 _STEPS_PER_EVALUATION = 5_000
 
 
-def get_config(algorithm: Name, world: str) -> RunConfig:
-  """The config of one experiment in `TUNED`."""
-  tuned = TUNED[algorithm][world]
+def get_config(algorithm: Name, world: str, buffer: Buffer = "uniform") -> RunConfig:
+  """The config of one entry of `TUNED`."""
+  tuned = TUNED[algorithm][world][buffer]
   learner = LearnerConfig(
     max_gradient_norm=tuned.max_gradient_norm,
     target_update_rate=0.005,
@@ -70,6 +104,7 @@ def get_config(algorithm: Name, world: str) -> RunConfig:
     updates_per_block=16 if tuned.updates_per_step == 1 else 20,
     publish_period_updates=_STEPS_PER_POLICY * tuned.updates_per_step,
     jit_compile=True,
+    mixup=MixupConfig(neighbors=NeighborsConfig(tuned.neighbors)),
   )
   if algorithm == "sac":
     # Policy, critics and temperature share one learning rate. Initial temperature and target entropy are the defaults.
@@ -79,8 +114,8 @@ def get_config(algorithm: Name, world: str) -> RunConfig:
     # Unlike in TD3's own paper, target networks follow at every update (Table 5).
     td3 = Td3Config(policy_l2=tuned.policy_l2, target_period=1)
     learner = dataclasses.replace(learner, algorithm=td3, learning_rate=5e-4, batch_size=100)
-  return RunConfig(
-    name=f"nmer_{algorithm}_{world.lower()}",
+  config = RunConfig(
+    name=name_of(algorithm, world, buffer),
     environment_steps=200_000,
     environment=EnvironmentConfig(f"{world}-v5"),
     replay=ReplayConfig(
@@ -104,13 +139,20 @@ def get_config(algorithm: Name, world: str) -> RunConfig:
       episodes=10, period_updates=_STEPS_PER_EVALUATION * tuned.updates_per_step, period_seconds=60.0
     ),
   )
+  return config if buffer == "uniform" else apply_method(config, buffer)
 
 
-def preset(algorithm: Name, world: str) -> Callable[[], RunConfig]:
-  """The function that returns a world's config, with a docstring about that world."""
+def name_of(algorithm: Name, world: str, buffer: Buffer) -> str:
+  """The name of an entry's preset."""
+  return f"nmer_{algorithm}_{world.lower()}" + ("" if buffer == "uniform" else f"_{buffer}")
+
+
+def preset(algorithm: Name, world: str, buffer: Buffer) -> Callable[[], RunConfig]:
+  """The function that returns an entry's config, with a docstring about that entry."""
 
   def get_world_config() -> RunConfig:
-    return get_config(algorithm, world)
+    return get_config(algorithm, world, buffer)
 
-  get_world_config.__doc__ = f"{world} with {algorithm.upper()} as in NMER's experiments, uniform replay."
+  name = {"uniform": "uniform replay", "per": "PER", "ct": "Continuous Transition", "nmer": "NMER"}[buffer]
+  get_world_config.__doc__ = f"{world} with {algorithm.upper()} as in NMER's experiments, {name}."
   return get_world_config

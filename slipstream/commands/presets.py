@@ -12,8 +12,9 @@ def _define_flags(values: flags.FlagValues) -> None:
 
 def _run(arguments: Arguments) -> int:
   del arguments
+  width = max(map(len, PRESETS))
   for name, get_config in sorted(PRESETS.items()):
-    print(f"{name:23} {(get_config.__doc__ or '').strip().splitlines()[0]}")
+    print(f"{name:{width}} {(get_config.__doc__ or '').strip().splitlines()[0]}")
   return 0
 
 

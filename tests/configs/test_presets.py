@@ -207,8 +207,43 @@ def test_nmers_worlds_have_the_parameters_of_its_tables_4_to_6(algorithm, world)
   assert [priority.importance_exponent_at(updates) for updates in (0, 10_000, 100_000)] == [0.4, 0.4, 0.4]
 
 
+# The bold rows of the other buffers: PER and CT, replay ratio and what else a row gives; NMER with k before it.
+NMER_ROWS = {
+  ("sac", "ant"): ((1, 1e-3, None), (5, 1e-3, None), 25, (20, 2e-3, None)),
+  ("sac", "halfcheetah"): ((5, 5e-4, None), (20, 1e-3, None), 10, (20, 1e-3, None)),
+  ("sac", "hopper"): ((5, 1e-2, None), (20, 5e-3, 40), 10, (20, 1e-2, 40)),
+  ("sac", "swimmer"): ((20, 1e-4, None), (20, 5e-4, None), 25, (20, 1e-4, None)),
+  ("sac", "walker2d"): ((1, 1e-2, None), (20, 1e-2, None), 10, (20, 1e-2, None)),
+  ("td3", "ant"): ((1, 0, None), (1, 0, None), 25, (20, 0, None)),
+  ("td3", "halfcheetah"): ((5, 0, None), (20, 0, None), 10, (20, 0, None)),
+  ("td3", "hopper"): ((5, 0, None), (5, 0, None), 10, (20, 0, None)),
+  ("td3", "swimmer"): ((20, 0, None), (20, 0, None), 10, (20, 0, None)),
+  ("td3", "walker2d"): ((5, 0, None), (5, 0, None), 10, (20, 0, None)),
+  ("td3", "humanoid"): ((1, 0, None), (5, 0, None), 10, (20, 0, None)),
+}
+
+
+@pytest.mark.parametrize(("algorithm", "world"), NMER)
+def test_nmers_buffers_have_their_best_rows_of_tables_8_to_18(algorithm, world):
+  per, ct, neighbors, nmer = NMER_ROWS[algorithm, world]
+  base = load_config(f"nmer_{algorithm}_{world}")
+  for method, row in (("per", per), ("ct", ct), ("nmer", nmer)):
+    config = load_config(f"nmer_{algorithm}_{world}_{method}")
+    learner = config.learner
+    assert config.method == method
+    assert 1 / config.replay.environment_steps_per_update == pytest.approx(row[0])
+    assert (learner.algorithm.policy_l2, learner.max_gradient_norm) == row[1:]
+    assert (config.environment, config.network, config.actor.random_steps) == (
+      base.environment,
+      base.network,
+      base.actor.random_steps,
+    )
+  assert config.learner.mixup.neighbors.count == neighbors
+
+
 def test_every_experiment_of_nmer_is_a_preset():
-  assert {preset for preset in PRESETS if preset.startswith("nmer")} == {f"nmer_{a}_{w}" for a, w in NMER}
+  names = {f"nmer_{a}_{w}{buffer}" for a, w in NMER for buffer in ("", "_per", "_ct", "_nmer")}
+  assert {preset for preset in PRESETS if preset.startswith("nmer")} == names
 
 
 def test_the_large_preset_has_the_learner_of_the_racing_experiments():
