@@ -30,8 +30,8 @@ def get_experiment() -> Experiment:
     config=with_gap_potential(evaluated_every(two_rooms.get_config(), 320)),
     methods=(known_method("uniform", "Uniform ER"), known_method("pbs", "Uniform ER + shaping"), *events),
     budgets={
-      "paper": Budget(gradient_steps=9_600, seeds=30),
-      "quick": Budget(gradient_steps=1_600, seeds=2, change=in_small_rooms),
+      "paper": Budget(steps=9_600, seeds=30),
+      "quick": Budget(steps=1_600, seeds=2, change=in_small_rooms),
     },
     panels=(
       Panel("eval_return", f"return, η₀ = {DEFAULT_PROBABILITY}", ("uniform", "pbs", *at_default)),

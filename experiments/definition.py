@@ -11,6 +11,8 @@ from configs.methods import METHODS
 
 Change = Callable[[RunConfig], RunConfig]
 Band = Literal["interval", "std"]
+# Columns that count a run's steps.
+Steps = Literal["gradient_steps", "environment_steps"]
 
 # Columns of every run's curves, beside the experiment's own.
 EVALUATION_COLUMNS = ("environment_steps", "gradient_steps", "eval_return", "eval_length", "eval_solved")
@@ -41,19 +43,21 @@ class Budget:
   """How long and how often every method is run.
 
   Attributes:
-    gradient_steps: of every run.
+    steps: of every run, counted as the experiment says (`Experiment.over`).
     seeds: number of runs of every method, with the seeds 0, 1, ...
     change: further changes of the config that a smaller budget needs, such as a smaller world.
+    of_methods: name of a method -> what it changes in this budget alone, such as its own best settings.
   """
 
-  gradient_steps: int
+  steps: int
   seeds: int
   change: Change = lambda config: config
+  of_methods: Mapping[str, Change] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
 class Threshold:
-  """A value that a run should reach; the table lists the gradient steps to it.
+  """A value that a run should reach; the table lists the steps to it.
 
   Attributes:
     curve: a column, such as "eval_return".
@@ -71,7 +75,7 @@ class Panel:
   """One panel of the picture.
 
   Attributes:
-    curve: a column, drawn over gradient steps.
+    curve: a column, drawn over the run's steps.
     label: of the vertical axis.
     methods: names of the methods that it shows; empty for all.
     cumulative: whether it shows the sum over the evaluations so far, which the table has too, with a thin line for each run.
@@ -91,7 +95,8 @@ class LateMeasure:
     curve: a column, whose mean over the last evaluations is taken.
     label: of the vertical axis, with the unit.
     text: in the table, such as "margin where it won, m".
-    part: the last evaluations are those in this part of a run's gradient steps, in (0, 1].
+    part: the last evaluations are those in this part of a run's steps, in (0, 1].
+    count: or else they are so many.
     given: a column that must be 1, such as that of "won", which leaves out the margins of lost races; empty for none.
     spread: whether the picture shows the standard deviation over a run's evaluations too; not for shares.
   """
@@ -99,9 +104,15 @@ class LateMeasure:
   curve: str
   label: str
   text: str
-  part: float
+  part: float = 1.0
+  count: int | None = None
   given: str = ""
   spread: bool = True
+
+  @property
+  def span(self) -> str:
+    """Which evaluations are meant, in words."""
+    return f"last {self.part:.0%}" if self.count is None else f"last {self.count} evaluations"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,6 +133,8 @@ class Experiment:
     recorded: columns of metrics.csv that become curves too, with their value at or after each evaluation; such as
       "train_return", the mean over the training episodes that ended since the evaluation before, or `eval_measure("won")`.
     reference: the method that the others are compared with.
+    over: the steps that budgets and thresholds count and that curves are drawn over: environment steps where methods learn at
+      different ratios.
     band: around the means in the picture: the 95 % interval of the mean, or the standard deviation over seeds.
     ends_when_solved: whether a run ends with its first solved evaluation. Then there are no curves to compare, and the picture
       shows each run's steps to the thresholds instead of panels.
@@ -138,6 +151,7 @@ class Experiment:
   probes: Mapping[str, str] = dataclasses.field(default_factory=dict)
   recorded: tuple[str, ...] = ()
   reference: str = "uniform"
+  over: Steps = "gradient_steps"
   band: Band = "interval"
   ends_when_solved: bool = False
 
@@ -154,6 +168,11 @@ class Experiment:
     names = [method.name for method in self.methods]
     if len(set(names)) != len(names):
       raise ValueError(f"experiment {self.name!r} has two methods of one name among {names}")
+
+  @property
+  def steps_in_words(self) -> str:
+    """What `over` counts, for tables and pictures."""
+    return self.over.replace("_", " ")
 
   @property
   def columns(self) -> tuple[str, ...]:
@@ -183,10 +202,12 @@ class Experiment:
     It does not hold the experiment's name, so that experiments can have runs in common.
     """
     config = method.change(budget.change(self.config))
+    if method.name in budget.of_methods:
+      config = budget.of_methods[method.name](config)
     return dataclasses.replace(
       config,
       seed=seed,
-      environment_steps=environment_steps(config, budget.gradient_steps),
+      environment_steps=budget.steps if self.over == "environment_steps" else environment_steps(config, budget.steps),
       evaluator=dataclasses.replace(config.evaluator, solved_evaluations=int(self.ends_when_solved)),
       learner=dataclasses.replace(config.learner, device="CPU:0"),
     )

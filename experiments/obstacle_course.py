@@ -23,8 +23,8 @@ def _with_short_warm_up(config: RunConfig) -> RunConfig:
 
 
 BUDGETS = {
-  "paper": Budget(gradient_steps=64_000, seeds=30),
-  "quick": Budget(gradient_steps=6_400, seeds=2, change=_with_short_warm_up),
+  "paper": Budget(steps=64_000, seeds=30),
+  "quick": Budget(steps=6_400, seeds=2, change=_with_short_warm_up),
 }
 # In gradient steps. Until something is learned, every episode of an evaluation or a probe lasts until the time limit; with half
 # of this period, those episodes would take a quarter of a run's time.

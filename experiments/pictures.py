@@ -55,7 +55,7 @@ def draw(
   for axes, measure in zip(grid[len(panels) :], experiment.late, strict=False):
     _draw_late(axes, measure, shown, results, styles)
   for axes, threshold in zip(grid[len(panels) + len(experiment.late) :], raced, strict=False):
-    _draw_steps(axes, threshold, shown, results, styles)
+    _draw_steps(axes, experiment, threshold, shown, results, styles)
   for axes in grid[count:]:
     axes.set_visible(False)
   handles = {label: line for axes in grid for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
@@ -98,17 +98,17 @@ def _draw_panel(
   styles: Mapping[str, tuple[str, str]],
 ) -> None:
   for method in methods:
-    drawn = statistics.curve(results[method.name], panel.curve, experiment.band, panel.cumulative)
+    drawn = statistics.curve(results[method.name], panel.curve, experiment.band, panel.cumulative, experiment.over)
     colour, dashes = styles[method.name]
     marker = "o" if len(drawn.mean) == 1 else ""
-    axes.plot(drawn.gradient_steps, drawn.mean, dashes, color=colour, label=method.label, linewidth=1.6, marker=marker)
+    axes.plot(drawn.steps, drawn.mean, dashes, color=colour, label=method.label, linewidth=1.6, marker=marker)
     if panel.cumulative:
       for run in results[method.name]:
         sums = statistics.running_sum(run, panel.curve)
-        axes.plot(run.column("gradient_steps"), sums, dashes, color=colour, alpha=0.5, linewidth=0.7)
+        axes.plot(run.column(experiment.over), sums, dashes, color=colour, alpha=0.5, linewidth=0.7)
     else:
-      axes.fill_between(drawn.gradient_steps, drawn.low, drawn.high, color=colour, alpha=0.2, linewidth=0)
-  _label_over_steps(axes, panel.label)
+      axes.fill_between(drawn.steps, drawn.low, drawn.high, color=colour, alpha=0.2, linewidth=0)
+  _label_over_steps(axes, experiment, panel.label)
 
 
 def _draw_late(
@@ -138,26 +138,27 @@ def _draw_late(
 
 def _draw_steps(
   axes: Axes,
+  experiment: Experiment,
   threshold: Threshold,
   methods: Sequence[Method],
   results: Mapping[str, Sequence[RunResult]],
   styles: Mapping[str, tuple[str, str]],
 ) -> None:
-  """For each method the share of its runs that have reached the threshold, over gradient steps."""
+  """For each method the share of its runs that have reached the threshold, over their steps."""
   for method in methods:
     colour, dashes = styles[method.name]
     runs = results[method.name]
-    steps = sorted(statistics.steps_to(run, threshold) for run in runs)
+    steps = sorted(statistics.steps_to(run, threshold, experiment.over) for run in runs)
     reached = [step for step in steps if math.isfinite(step)]
-    end = max(run.column("gradient_steps")[-1] for run in runs)
+    end = max(run.column(experiment.over)[-1] for run in runs)
     shares = np.arange(len(reached) + 1) / len(steps)
     axes.step([0, *reached, end], [*shares, shares[-1]], dashes, where="post", color=colour, label=method.label)
   axes.set_ylim(0, 1.02)
-  _label_over_steps(axes, f"share of runs after\n{threshold.text}")
+  _label_over_steps(axes, experiment, f"share of runs after\n{threshold.text}")
 
 
-def _label_over_steps(axes: Axes, label: str) -> None:
-  axes.set_xlabel("gradient steps")
+def _label_over_steps(axes: Axes, experiment: Experiment, label: str) -> None:
+  axes.set_xlabel(experiment.steps_in_words)
   axes.set_ylabel(label)
   axes.set_xlim(left=0)
   axes.xaxis.set_major_formatter(EngFormatter(sep=""))

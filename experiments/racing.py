@@ -85,4 +85,4 @@ def _prepared(config: RunConfig) -> RunConfig:
 
 
 def _budget(epochs: int, seeds: int) -> Budget:
-  return Budget(gradient_steps=epochs * EPOCH, seeds=seeds)
+  return Budget(steps=epochs * EPOCH, seeds=seeds)

@@ -1,13 +1,16 @@
 """The experiments by name."""
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from configs import UserError
 from configs.errors import name_hint
+from configs.presets.nmer import TUNED
 from experiments import (
   bad_events,
   continuous,
+  nmer,
   obstacle_course,
   racing,
   randomised_skills,
@@ -49,6 +52,14 @@ EXPERIMENTS: Mapping[str, Callable[[], Experiment]] = {
   "reaper_lunar_lander": reaper.get_lunar_lander,
   "reaper_exponents": reaper.get_exponents,
   "reaper_three_rooms": reaper.get_three_rooms,
+  **{
+    f"nmer_{algorithm}_{world.lower()}": functools.partial(nmer.get_buffers, algorithm, world)
+    for algorithm, worlds in TUNED.items()
+    for world in worlds
+  },
+  "nmer_ratio": nmer.get_ratio,
+  "nmer_neighbors": nmer.get_neighbors,
+  "nmer_sset": nmer.get_sset,
 }
 
 

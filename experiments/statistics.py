@@ -14,7 +14,7 @@ import numpy.typing as npt
 from rliable import metrics
 from scipy import optimize, stats
 
-from experiments.definition import Band, LateMeasure, Threshold
+from experiments.definition import Band, LateMeasure, Steps, Threshold
 from experiments.jobs import RunResult
 
 CONFIDENCE = 0.95
@@ -50,14 +50,14 @@ class Curve:
   """One method's curve over all of its seeds.
 
   Attributes:
-    gradient_steps: [points], of the evaluations of which every seed has a value.
+    steps: [points], of the evaluations of which every seed has a value.
     mean: [points], over seeds.
     low: [points], the lower edge of the band.
     high: [points], the upper edge.
     runs: number of seeds.
   """
 
-  gradient_steps: Array
+  steps: Array
   mean: Array
   low: Array
   high: Array
@@ -75,7 +75,7 @@ class Comparison:
     method: the method's name.
     runs: number of seeds.
     reached: number of seeds that reached the threshold.
-    mean: gradient steps to it.
+    mean: steps to it.
     std: over seeds, with n - 1; NaN for one seed.
     interquartile_mean: of the steps, without the lowest and the highest quarter of the seeds.
     difference: of the means, method less reference; None for the reference itself and if there is no reference.
@@ -93,14 +93,14 @@ class Comparison:
   improvement: Estimate | None
 
 
-def steps_to(result: RunResult, threshold: Threshold) -> float:
-  """Gradient steps at the first evaluation that reaches the threshold; infinity if none does."""
-  pairs = zip(result.column("gradient_steps"), result.column(threshold.curve), strict=True)
+def steps_to(result: RunResult, threshold: Threshold, over: Steps = "gradient_steps") -> float:
+  """Steps at the first evaluation that reaches the threshold; infinity if none does."""
+  pairs = zip(result.column(over), result.column(threshold.curve), strict=True)
   return next((steps for steps, value in pairs if value >= threshold.at_least), math.inf)
 
 
 def late_mean(result: RunResult, column: str) -> float:
-  """The mean of a curve over the evaluations in the last quarter of a run's gradient steps that have a value; NaN without any."""
+  """The mean of a curve over the evaluations in the last quarter of a run's steps that have a value; NaN without any."""
   steps = result.column("gradient_steps")
   late = [value for step, value in zip(steps, result.column(column), strict=True) if step > 0.75 * steps[-1]]
   measured = [value for value in late if math.isfinite(value)]
@@ -118,6 +118,8 @@ def late_values(result: RunResult, measure: LateMeasure) -> Array:
   steps, values = np.array(result.column("gradient_steps")), np.array(result.column(measure.curve))
   # Steps are whole numbers: half of one keeps the rounding of a part such as .2 from taking in one more evaluation.
   chosen = (steps > (1 - measure.part) * steps[-1] + 0.5) & np.isfinite(values)
+  if measure.count is not None:
+    chosen &= np.arange(len(steps)) >= len(steps) - measure.count
   if measure.given:
     chosen &= np.array(result.column(measure.given)) == 1
   return np.extract(chosen, values)
@@ -129,7 +131,9 @@ def mean_of(values: Sequence[float] | Array) -> Estimate:
   return Estimate(float(np.mean(values)), float(low), float(high))
 
 
-def curve(results: Sequence[RunResult], column: str, band: Band, cumulative: bool = False) -> Curve:
+def curve(
+  results: Sequence[RunResult], column: str, band: Band, cumulative: bool = False, over: Steps = "gradient_steps"
+) -> Curve:
   """One method's curve: the mean over its seeds, and a band around it.
 
   Args:
@@ -137,9 +141,10 @@ def curve(results: Sequence[RunResult], column: str, band: Band, cumulative: boo
     column: name of the curve's column.
     band: "std", the standard deviation over seeds, or "interval", the 95 % interval of the mean at each point.
     cumulative: whether the curve is that of the sums over the evaluations so far.
+    over: the column of the steps.
   """
   values_of = running_sum if cumulative else RunResult.column
-  pairs = [zip(result.column("gradient_steps"), values_of(result, column), strict=True) for result in results]
+  pairs = [zip(result.column(over), values_of(result, column), strict=True) for result in results]
   runs = [{step: value for step, value in points if math.isfinite(value)} for points in pairs]
   steps = sorted(set.intersection(*(set(run) for run in runs)))
   values = np.array([[run[step] for step in steps] for run in runs])
@@ -154,7 +159,7 @@ def compare(steps: Sequence[float], reference: Sequence[float] | None, budget: i
   Args:
     steps: of every seed; infinity if it did not reach the threshold.
     reference: of every seed of the reference; None for the reference itself.
-    budget: gradient steps of a run.
+    budget: steps of a run.
     method: the method's name.
   """
   ours = np.minimum(np.asarray(steps, np.float64), budget)

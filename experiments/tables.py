@@ -1,4 +1,4 @@
-"""The tables of an experiment: gradient steps to its thresholds, and means over the last quarter of the budget."""
+"""The tables of an experiment: steps to its thresholds, and means over the last quarter of the budget."""
 
 import functools
 import math
@@ -15,10 +15,14 @@ from experiments.statistics import Array, Comparison, Estimate
 
 def compare_all(experiment: Experiment, threshold: Threshold, results: Results, budget: Budget) -> list[Comparison]:
   """Compares every method that has runs with the reference, if that has runs."""
-  steps = {method: [statistics.steps_to(run, threshold) for run in runs] for method, runs in results.items() if runs}
+  steps = {
+    method: [statistics.steps_to(run, threshold, experiment.over) for run in runs]
+    for method, runs in results.items()
+    if runs
+  }
   reference = steps.get(experiment.reference)
   return [
-    statistics.compare(values, None if method == experiment.reference else reference, budget.gradient_steps, method)
+    statistics.compare(values, None if method == experiment.reference else reference, budget.steps, method)
     for method, values in steps.items()
   ]
 
@@ -32,11 +36,16 @@ def summary_markdown(
   lines += [f"    {command}", ""]
   for threshold in experiment.thresholds:
     comparisons = compare_all(experiment, threshold, results, budget)
-    lines += [f"## Gradient steps to {threshold.text}", "", *_table(experiment, comparisons, labels), ""]
+    lines += [
+      f"## {experiment.steps_in_words.capitalize()} to {threshold.text}",
+      "",
+      *_table(experiment, comparisons, labels),
+      "",
+    ]
   lines += [
-    f"A run that did not get there counts with its budget of {budget.gradient_steps:,} gradient steps, so its mean is a lower "
-    "bound and two such runs are a tie. The interquartile mean leaves out the lowest and the highest quarter of the seeds. The "
-    f"probability of improvement is that of a run with fewer steps than one of `{experiment.reference}`.",
+    f"A run that did not get there counts with its budget of {budget.steps:,} {experiment.steps_in_words}, so its mean is a "
+    "lower bound and two such runs are a tie. The interquartile mean leaves out the lowest and the highest quarter of the seeds. "
+    f"The probability of improvement is that of a run with fewer steps than one of `{experiment.reference}`.",
     "",
     "Brackets hold 95 % intervals: Welch's t for the difference of means, Newcombe's (of Mann and Whitney's test) for the "
     "probability of improvement, and from ten seeds on a percentile bootstrap for the interquartile mean. There is no bracket "
@@ -136,7 +145,7 @@ def _run_columns(experiment: Experiment) -> dict[str, Callable[[RunResult], floa
     if panel.cumulative:
       columns[f"sum of `{panel.curve}`"] = functools.partial(_total, column=panel.curve)
   for measure in experiment.late:
-    columns[f"{measure.text}, last {measure.part:.0%}"] = functools.partial(_late_value, measure=measure)
+    columns[f"{measure.text}, {measure.span}"] = functools.partial(_late_value, measure=measure)
   return columns
 
 

@@ -28,8 +28,8 @@ def get_experiment() -> Experiment:
     config=evaluated_every(three_rooms.get_config(), 320),
     methods=papers_methods(),
     budgets={
-      "paper": Budget(gradient_steps=19_200, seeds=30),
-      "quick": Budget(gradient_steps=4_800, seeds=4, change=_in_small_rooms),
+      "paper": Budget(steps=19_200, seeds=30),
+      "quick": Budget(steps=4_800, seeds=4, change=_in_small_rooms),
     },
     panels=(
       Panel("summed_q", "Q summed over all (s, a)"),

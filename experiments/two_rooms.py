@@ -37,8 +37,8 @@ def get_experiment() -> Experiment:
       known_method("sset_pbs", "SSET + shaping"),
     ),
     budgets={
-      "paper": Budget(gradient_steps=9_600, seeds=30),
-      "quick": Budget(gradient_steps=3_200, seeds=4, change=in_small_rooms),
+      "paper": Budget(steps=9_600, seeds=30),
+      "quick": Budget(steps=3_200, seeds=4, change=in_small_rooms),
     },
     panels=(Panel("eval_return", "return of the greedy policy"),),
     thresholds=(Threshold("eval_solved", 1.0, "the first evaluation that reaches the goal"),),
@@ -90,8 +90,8 @@ def _compare_potentials(
     config=evaluated_every(two_rooms.get_config(default_probability=0.7), 320),
     methods=methods,
     budgets={
-      "paper": Budget(gradient_steps=9_600, seeds=seeds),
-      "quick": Budget(gradient_steps=1_600, seeds=2),
+      "paper": Budget(steps=9_600, seeds=seeds),
+      "quick": Budget(steps=1_600, seeds=2),
     },
     panels=panels,
     thresholds=(Threshold("eval_solved", 1.0, "the first evaluation that reaches the goal"),),

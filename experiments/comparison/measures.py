@@ -136,7 +136,7 @@ def curve_of(group: Group, x: str, name: str, counted: Sequence[StoredRun]) -> G
     return GroupCurve(group, mine, others, grid, grid, grid, grid)
   results = [_result(grid, np.interp(grid, line.x, line.y)) for line in mine]
   mean = statistics.curve(results, "value", "interval")
-  return GroupCurve(group, mine, others, mean.gradient_steps, mean.mean, mean.low, mean.high)
+  return GroupCurve(group, mine, others, mean.steps, mean.mean, mean.low, mean.high)
 
 
 def summarise(curve: GroupCurve, reference: GroupCurve, counted: Sequence[StoredRun]) -> Summary:

@@ -70,7 +70,7 @@ def test_mujocos_worlds_compare_uniform_replay_with_sset(name, world, reached, m
   for config in configs.values():
     assert (config.environment.name, config.learner.algorithm.NAME) == (world, "sac")
     assert config.environment_steps >= 100_000
-    assert experiment.budgets["paper"].gradient_steps >= 100_000
+    assert experiment.budgets["paper"].steps >= 100_000
     assert config.evaluator.episodes == 30
   tables = 4 if name == "walker2d" else 3
   assert [len(config.replay.tables) for config in configs.values()] == [0, tables, *(tables for _ in more)]
@@ -96,7 +96,7 @@ def test_the_panel_says_over_how_many_episodes_a_return_is_and_the_last_one_is_a
   (panel,) = [panel for panel in experiment.panels if panel.curve == "eval_return"]
   for config in configs.values():
     assert panel.label == f"return ({config.evaluator.episodes} episodes)"
-    assert experiment.budgets[budget].gradient_steps % config.evaluator.period_updates == 0
+    assert experiment.budgets[budget].steps % config.evaluator.period_updates == 0
     # Each run goes on, solved or not.
     assert config.evaluator.solved_evaluations == 0
 

@@ -22,15 +22,19 @@ def test_every_experiment_can_be_planned_at_every_budget(name):
     load_reference(reference, "The probe")
   for budget in experiment.budgets.values():
     jobs = plan(experiment, experiment.methods, budget, seeds=1)
-    block, period = jobs[0].config.learner.updates_per_block, jobs[0].config.evaluator.period_updates
     # So that all curves end at the budget.
-    assert (budget.gradient_steps % period, period % block) == (0, 0)
+    for config in (job.config for job in jobs):
+      block, period = config.learner.updates_per_block, config.evaluator.period_updates
+      ratio = config.replay.environment_steps_per_update
+      assert ratio is not None
+      updates = round((config.environment_steps - config.replay.default.min_size) / ratio)
+      assert (updates % period, period % block) == (0, 0)
 
 
 def test_three_rooms_is_the_papers_figure():
   experiment = find_experiment("three_rooms")
   assert [method.name for method in experiment.methods] == ["uniform", "sset", "reverse_sweep", "per", "sset_per"]
-  assert (experiment.budgets["paper"].gradient_steps, experiment.budgets["paper"].seeds) == (19_200, 30)
+  assert (experiment.budgets["paper"].steps, experiment.budgets["paper"].seeds) == (19_200, 30)
   config = experiment.config_of(experiment.methods[1], experiment.budgets["paper"], seed=7)
   assert (config.seed, config.environment_steps, config.environment.arguments) == (7, 193_000, {})
   assert config.replay.environment_steps_per_update == 10

@@ -54,7 +54,7 @@ def test_the_methods_of_a_race_share_seeds_memory_capacity_and_evaluations(name,
     # One episode every five epochs, as in the paper.
     assert (config.evaluator.period_updates, config.evaluator.episodes) == (5 * EPOCH, 1)
   # The last fifth and half are whole numbers of evaluations.
-  assert experiment.budgets["paper"].gradient_steps % (10 * 5 * EPOCH) == 0
+  assert experiment.budgets["paper"].steps % (10 * 5 * EPOCH) == 0
 
 
 def test_the_races_panels_are_the_papers():

@@ -52,7 +52,7 @@ def test_the_settings_are_those_of_table_2(world, settings):
   for priority in (per, reaper):
     assert priority.normalize == "buffer"
     assert priority.importance_exponent_at(0) == 0.4
-    assert priority.importance_exponent_at(budget.gradient_steps) == 1.0
+    assert priority.importance_exponent_at(budget.steps) == 1.0
 
 
 def test_epsilon_is_the_papers_at_the_first_update_and_at_the_end_of_its_fall():

@@ -32,18 +32,24 @@ def test_a_late_mean_is_that_of_the_last_quarter_of_the_steps():
 def test_a_curve_and_a_late_mean_leave_out_evaluations_without_a_value():
   one, two = make_result([1, 2, 3, math.nan]), make_result([3, math.nan, 5, 6])
   drawn = statistics.curve([one, two], "eval_return", "std")
-  assert list(drawn.gradient_steps) == [100, 300]
+  assert list(drawn.steps) == [100, 300]
   assert list(drawn.mean) == [2, 4]
   assert math.isnan(statistics.late_mean(one, "eval_return"))
   assert statistics.late_mean(two, "eval_return") == 6
   assert len(statistics.curve([make_result([math.nan])] * 2, "eval_return", "interval").mean) == 0
 
 
+def test_steps_are_those_that_the_experiment_counts():
+  run = make_columns({"environment_steps": [30, 50, 70], "eval_return": [1, 2, 3]})
+  assert list(statistics.curve([run], "eval_return", "std", over="environment_steps").steps) == [30, 50, 70]
+  assert statistics.steps_to(run, Threshold("eval_return", 2, "two"), "environment_steps") == 50
+
+
 def test_a_cumulative_curve_is_that_of_the_sums_over_the_evaluations_so_far():
   one, two = make_columns({"won": [0, 1, math.nan, 1]}), make_columns({"won": [1, 1, 1, 1]})
   np.testing.assert_array_equal(statistics.running_sum(one, "won"), [0, 1, 1, 2])
   drawn = statistics.curve([one, two], "won", "std", cumulative=True)
-  np.testing.assert_array_equal(drawn.gradient_steps, [100, 200, 300, 400])
+  np.testing.assert_array_equal(drawn.steps, [100, 200, 300, 400])
   np.testing.assert_array_equal(drawn.mean, [0.5, 1.5, 2, 3])
 
 
@@ -63,6 +69,10 @@ def test_late_values_are_those_of_the_last_part_without_what_is_left_out():
   np.testing.assert_array_equal(statistics.late_values(run, dataclasses.replace(late, given="won")), [12])
   np.testing.assert_array_equal(statistics.late_values(run, dataclasses.replace(late, part=0.5)), [9, 9, 9, -5, 12])
   np.testing.assert_array_equal(statistics.late_values(run, dataclasses.replace(late, part=1.0)), margins)
+  last_four = LateMeasure("margin", "margin", "margin", count=4)
+  np.testing.assert_array_equal(statistics.late_values(run, last_four), [9, 9, -5, 12])
+  np.testing.assert_array_equal(statistics.late_values(run, dataclasses.replace(last_four, given="won")), [9, 9, 12])
+  assert (last_four.span, late.span) == ("last 4 evaluations", "last 20%")
 
 
 def test_a_run_that_never_won_has_no_late_values():
@@ -104,7 +114,7 @@ def test_values_that_differ_by_rounding_alone_are_equal():
 
 def test_a_curve_is_the_mean_over_seeds_at_the_evaluations_that_all_of_them_have():
   drawn = statistics.curve([make_result([0, 2, 9]), make_result([4, 8])], "eval_return", "std")
-  np.testing.assert_array_equal(drawn.gradient_steps, [100, 200])
+  np.testing.assert_array_equal(drawn.steps, [100, 200])
   np.testing.assert_array_equal(drawn.mean, [2, 5])
   # sqrt(((0 - 2)^2 + (4 - 2)^2) / 1) and sqrt((3^2 + 3^2) / 1)
   np.testing.assert_allclose(drawn.high - drawn.mean, [8**0.5, 18**0.5])

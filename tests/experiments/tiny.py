@@ -19,7 +19,7 @@ CONFIG = override(
     "evaluator.period_updates": "64",
   },
 )
-BUDGET = Budget(gradient_steps=320, seeds=2)
+BUDGET = Budget(steps=320, seeds=2)
 
 
 def make_experiment(config: RunConfig = CONFIG, **changes: object) -> Experiment:

@@ -141,7 +141,7 @@ def test_a_world_that_raises_ends_its_run_of_an_experiment(tmp_path):
     summary="a faulty world",
     config=config_of(in_step="raise", after=5),
     methods=(method,),
-    budgets={"quick": Budget(gradient_steps=64, seeds=1)},
+    budgets={"quick": Budget(steps=64, seeds=1)},
     panels=(Panel("eval_return", "return"),),
     thresholds=(),
   )
