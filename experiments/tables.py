@@ -42,16 +42,17 @@ def summary_markdown(
       *_table(experiment, comparisons, labels),
       "",
     ]
-  lines += [
-    f"A run that did not get there counts with its budget of {budget.steps:,} {experiment.steps_in_words}, so its mean is a "
-    "lower bound and two such runs are a tie. The interquartile mean leaves out the lowest and the highest quarter of the seeds. "
-    f"The probability of improvement is that of a run with fewer steps than one of `{experiment.reference}`.",
-    "",
-    "Brackets hold 95 % intervals: Welch's t for the difference of means, Newcombe's (of Mann and Whitney's test) for the "
-    "probability of improvement, and from ten seeds on a percentile bootstrap for the interquartile mean. There is no bracket "
-    "where the runs are too few, or where those of one method are all equal, which does not show how far they differ.",
-    "",
-  ]
+  if experiment.thresholds:
+    lines += [
+      f"A run that did not get there counts with its budget of {budget.steps:,} {experiment.steps_in_words}, so its mean is a "
+      "lower bound and two such runs are a tie. The interquartile mean leaves out the lowest and the highest quarter of the "
+      f"seeds. The probability of improvement is that of a run with fewer steps than one of `{experiment.reference}`.",
+      "",
+      "Brackets hold 95 % intervals: Welch's t for the difference of means, Newcombe's (of Mann and Whitney's test) for the "
+      "probability of improvement, and from ten seeds on a percentile bootstrap for the interquartile mean. There is no bracket "
+      "where the runs are too few, or where those of one method are all equal, which does not show how far they differ.",
+      "",
+    ]
   if _curves(experiment):
     lines += [
       "## Over the last quarter of the budget",
