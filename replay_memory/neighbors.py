@@ -147,7 +147,7 @@ def import_faiss() -> Any:
   except ImportError:
     raise UserError(
       "learner.mixup.kind is 'neighbors', which searches with faiss, and that cannot be imported: install "
-      "faiss-cpu==1.8.0.post1, or choose another kind."
+      "faiss-cpu==1.8.0.post1, which the images leave out, or choose another kind."
     ) from None
   faiss.omp_set_num_threads(1)
   return faiss

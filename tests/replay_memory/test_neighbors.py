@@ -200,6 +200,6 @@ def test_without_faiss_a_sentence_says_what_to_install(monkeypatch: pytest.Monke
 
   monkeypatch.setattr("importlib.import_module", importing)
   with pytest.raises(
-    UserError, match=r"^learner\.mixup\.kind is 'neighbors', .* install faiss-cpu==1\.8\.0\.post1, or "
+    UserError, match=r"^learner\.mixup\.kind is 'neighbors', .* install faiss-cpu==1\.8\.0\.post1, which "
   ):
     neighbors_of(memory_of(5), 3)
