@@ -57,7 +57,7 @@ def _waits_are_short_and_commands_run_there(places: Places, monkeypatch: pytest.
   monkeypatch.chdir(places.folder)
   for module, name in ((flags, "SERVER_TIMEOUT_SECONDS"), (status, "CONNECT_SECONDS")):
     monkeypatch.setattr(module, name, 0.2)
-  monkeypatch.setattr("consoles.client.TIMEOUTS", {**TIMEOUTS, "start": 0.2})
+  monkeypatch.setattr("consoles.client.TIMEOUTS", {**TIMEOUTS, "start": 5.0})
 
 
 def _split(command: str) -> tuple[dict[str, str], list[str]]:
