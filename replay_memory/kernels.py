@@ -960,6 +960,24 @@ def set_weights(memory: Memory, handles: Int64, holders: Int64, weights: Float64
 
 
 @kernel
+def set_all_weights(memory: Memory, table: int, weights: Float64) -> None:
+  """Sets the weights of all rows of a prioritised table.
+
+  Args:
+    memory: that has the table.
+    table: its index.
+    weights: float64 [size], finite and not below 0, from the oldest row to the newest.
+  """
+  tables = memory.tables
+  first, oldest, capacity = tables.leaf_start[table], tables.oldest[table], tables.capacity[table]
+  for index in range(len(weights)):
+    place = oldest + index
+    memory.leaves[first + (place if place < capacity else place - capacity)] = weights[index]
+  if len(weights) > 0:
+    _add_up_range(memory, table, 0, len(weights) - 1)
+
+
+@kernel
 def set_errors(memory: Memory, reliability: Reliability, slots: Int64, errors: Float64, alpha: float) -> None:
   """Sets delta of rows; the later one counts where a row is named twice. `refresh` makes criteria of them.
 

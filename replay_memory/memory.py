@@ -359,6 +359,19 @@ class ReplayMemory:
     places = np.empty(len(handles), np.int64)
     return kernels.set_weights(self.arrays, np.ascontiguousarray(handles).view(np.int64), tables, weights, places)
 
+  def set_all_priorities(self, table: int, priorities: npt.NDArray[np.float64]) -> None:
+    """Sets the priorities of all rows of a prioritised table.
+
+    Args:
+      table: index of the table.
+      priorities: float64 [size], from 0 to `MAX_PRIORITY`, from the oldest row to the newest.
+    """
+    if np.isnan(self._exponents[table]) or len(priorities) != self._filled[table]:
+      raise ValueError(
+        f"there are {len(priorities)} priorities for the {self._filled[table]} rows of a prioritised table"
+      )
+    kernels.set_all_weights(self.arrays, table, self._weights(np.array(table), priorities))
+
   def add_column(self, name: str, dtype: npt.DTypeLike, initial: Any) -> npt.NDArray[Any]:
     """Adds a value for each row, which belongs to the state.
 

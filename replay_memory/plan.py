@@ -21,6 +21,7 @@ _MOST_LEVELS = 11
 _SELECTORS = {
   "uniform": kernels.UNIFORM,
   "prioritized": kernels.PRIORITIZED,
+  "ranked": kernels.PRIORITIZED,
   "fifo": kernels.FIFO,
   "lifo": kernels.LIFO,
 }
