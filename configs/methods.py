@@ -43,6 +43,13 @@ def per(config: RunConfig) -> RunConfig:
   return _prioritized(uniform(config))
 
 
+def per_rank(config: RunConfig) -> RunConfig:
+  """Rank-based prioritised replay: `uniform` from the learner's own memory, with draws by the rank of the TD error."""
+  config = uniform(config)
+  default = dataclasses.replace(config.replay.default, selector="ranked")
+  return dataclasses.replace(config, replay=dataclasses.replace(config.replay, sampling="memory", default=default))
+
+
 def reaper(config: RunConfig) -> RunConfig:
   """ReaPER: `per` from the learner's own memory, with draws by TD error and reliability.
 
@@ -184,6 +191,7 @@ def goal_only(config: RunConfig) -> RunConfig:
 METHODS: Mapping[str, Callable[[RunConfig], RunConfig]] = {
   "uniform": uniform,
   "per": per,
+  "per_rank": per_rank,
   "sset": sset,
   "sset_per": sset_per,
   "reaper": reaper,
@@ -227,6 +235,7 @@ def method_of(config: RunConfig) -> str:
     name
     for name, is_made in (
       ("per", selectors == {"prioritized"} and config.replay.priority.criterion == "td_error"),
+      ("per_rank", selectors == {"ranked"}),
       ("reaper", config.replay.priority.criterion == "reaper"),
       ("pbs", bool(config.environment.potential)),
       ("cagrad", config.learner.cagrad.in_use),
@@ -234,7 +243,7 @@ def method_of(config: RunConfig) -> str:
     )
     if is_made
   ]
-  if len(changes) > 1 or selectors not in ({"uniform"}, {"prioritized"}):
+  if len(changes) > 1 or selectors not in ({"uniform"}, {"prioritized"}, {"ranked"}):
     return "other"
   base = "sset" if config.replay.tables else "uniform"
   if not changes:

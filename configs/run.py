@@ -82,14 +82,16 @@ class EnvironmentConfig:
 
 @dataclasses.dataclass(frozen=True)
 class PriorityConfig:
-  """Prioritised replay in the tables with the selector `prioritized`: PER (Schaul et al., 2016, Section 3.3) or ReaPER.
+  """Prioritised replay in tables with the selectors `prioritized` and `ranked`: PER (Schaul et al., 2016, Section 3.3), ReaPER.
 
   With PER an item is drawn with probability P = p^alpha / sum p^alpha, where p = |TD error| + epsilon. ReaPER multiplies p^alpha
-  by R^omega, the reliability of the item's target; see docs/algorithms.md. Importance weights (N P)^-beta, divided by the
-  largest, correct the bias of these draws.
+  by R^omega, the reliability of the item's target. In a ranked table p is 1 / rank, where the rank of a row is its place when the
+  table's rows are sorted by |TD error|, the largest first. See docs/algorithms.md. Importance weights (N P)^-beta, divided by
+  the largest, correct the bias of these draws.
 
   Attributes:
-    criterion: what items are drawn by: "td_error" (PER), or "reaper", for which the learner needs its own memory.
+    criterion: what items of prioritised tables are drawn by: "td_error" (PER), or "reaper", for which the learner needs its own
+      memory.
     exponent: alpha; 0 draws uniformly.
     reliability_exponent: omega of ReaPER; 0 makes it PER.
     normalize: the largest weight, by which all are divided, is that of the "batch", or of the "buffer": of all rows of the tables
@@ -97,10 +99,12 @@ class PriorityConfig:
     importance_exponent: beta at the start; 0 corrects nothing.
     final_importance_exponent: value that beta reaches linearly; None keeps it constant.
     importance_updates: gradient steps until beta reaches its final value.
-    epsilon: added to every |TD error|, so that an item without error can still be drawn.
+    epsilon: added to every |TD error|, so that an item without error can still be drawn; ranks need none.
     new_items: the priority of a table's new items: `largest`, the largest that its rows got lately (the paper's maximum, of
       which a thousand updates forget all but 37 %), or `mean`, a running mean of theirs over some ten updates. ReaPER always
-      takes the largest in the table.
+      takes the largest in the table, and a ranked table that of rank 1.
+    ranking_period_updates: gradient steps after which the ranks of all rows of ranked tables are made anew. Between, a row that
+      is learned from gets the rank that its new error has among those of the last time.
   """
 
   criterion: Criterion = "td_error"
@@ -112,6 +116,7 @@ class PriorityConfig:
   importance_updates: int = 10_000
   epsilon: float = 1e-3
   new_items: NewItems = "mean"
+  ranking_period_updates: int = 100
 
   def __post_init__(self) -> None:
     require(
@@ -136,6 +141,7 @@ class PriorityConfig:
       require(0 <= value <= 1, f"An importance exponent of replay.priority is {value}: it must lie in [0, 1].")
     require_positive("replay.priority", epsilon=self.epsilon)
     require_whole("replay.priority", importance_updates=self.importance_updates)
+    require_whole("replay.priority", ranking_period_updates=self.ranking_period_updates)
 
   def importance_exponent_at(self, updates: int) -> float:
     """beta after this many gradient steps."""
@@ -150,7 +156,7 @@ class ReplayConfig:
     capacity: in transitions, over all tables; a table without a capacity of its own gets capacity * probability.
     default: the table of every transition.
     tables: the event tables, in the order of their rows in a batch.
-    priority: settings of the tables with the selector `prioritized`.
+    priority: settings of the tables with the selectors `prioritized` and `ranked`.
     sampling: where the learner draws its batches: from the tables of the "server", or from its own "memory", to which the server
       then passes every transition once. A run keeps the one that it began with.
     at_least_one: whether every ready table has a row in every batch, however small its share (SSET, Section 5.6).
@@ -231,13 +237,29 @@ class ReplayConfig:
       for table in self.all_tables:
         require(
           table.selector == "prioritized",
-          f"replay.priority.criterion is 'reaper', and table {table.name!r} has the selector {table.selector!r}, which uses no "
-          "priorities: give every table the selector 'prioritized'.",
+          f"replay.priority.criterion is 'reaper', and table {table.name!r} has the selector {table.selector!r}, which does not "
+          "use it: give every table the selector 'prioritized'.",
         )
+    self._check_ranked()
     require(
       priority.normalize == "batch" or self.sampling == "memory",
       "replay.priority.normalize is 'buffer', and only the learner's own memory knows the largest weight of all rows: set "
       "replay.sampling to 'memory', or normalize to 'batch'.",
+    )
+
+  def _check_ranked(self) -> None:
+    by_selector = {table.selector: table.name for table in self.all_tables}
+    if "ranked" not in by_selector:
+      return
+    require(
+      self.sampling == "memory",
+      f"Table {by_selector['ranked']!r} has the selector 'ranked', and the server knows no ranks: set replay.sampling to "
+      "'memory', or use 'prioritized'.",
+    )
+    require(
+      "prioritized" not in by_selector,
+      f"Table {by_selector['ranked']!r} has the selector 'ranked' and table {by_selector.get('prioritized')!r} 'prioritized', "
+      "and a run has one kind of priorities: give both the same.",
     )
 
   @property
@@ -498,9 +520,9 @@ class RunConfig:
     )
     for table in self.replay.all_tables:
       require(
-        table.selector in ("uniform", "prioritized"),
+        table.selector == "uniform" or table.draws_by_priority,
         f"learner.bias_correction is {correction!r}, and table {table.name!r} has the selector {table.selector!r}: a "
-        "correction needs the probability of each draw, so use 'uniform' or 'prioritized'.",
+        "correction needs the probability of each draw, so use 'uniform', 'prioritized' or 'ranked'.",
       )
     if correction == "counts":
       require(

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from configs.checks import LARGEST_WHOLE, require, shown
 from configs.errors import UserError
 
-Selector = Literal["uniform", "prioritized", "fifo", "lifo"]
+Selector = Literal["uniform", "prioritized", "ranked", "fifo", "lifo"]
 
 # The name of a spec of observations that are categories (Discrete, MultiDiscrete) and not numbers.
 CATEGORIES = "categories"
@@ -77,8 +77,8 @@ class TableSpec:
     probability: share of every batch (eta_i).
     capacity: kappa_i in transitions; None for the run's capacity times `probability`, as in the paper's Table 1.
     min_size: d_i in transitions: the table takes part in batches once it holds this many.
-    selector: how items are drawn: `uniform`, `prioritized` (by TD error; see `PriorityConfig`), `fifo` (the oldest) or `lifo`
-      (the newest).
+    selector: how items are drawn: `uniform`, `prioritized` (by TD error; see `PriorityConfig`), `ranked` (by the rank of the TD
+      error, from the learner's own memory), `fifo` (the oldest) or `lifo` (the newest).
   """
 
   name: str
@@ -109,3 +109,8 @@ class TableSpec:
       raise UserError(
         f"Table {self.name!r} has the selector {self.selector!r}: use one of {', '.join(get_args(Selector))}."
       )
+
+  @property
+  def draws_by_priority(self) -> bool:
+    """Whether rows of the table have different probabilities, which importance weights correct."""
+    return self.selector in ("prioritized", "ranked")

@@ -49,7 +49,8 @@ class Plan:
   Attributes:
     names: of the tables, in layout order.
     selectors: of the tables, as in `TableSpec`.
-    exponents: alpha of each prioritised table, 1 with ReaPER, whose criteria are weights as they are; None for any other.
+    exponents: alpha of each prioritised table, ranked ones included, 1 with ReaPER, whose criteria are weights as they are; None
+      for any other.
     capacities: of the tables, in rows.
     events: those that feed tables, in the config's order.
     longest_history: of these events, in steps; at least 1.
@@ -105,7 +106,7 @@ def make_plan(config: RunConfig, width: int, open_episodes: int | None = None) -
   return Plan(
     names=tuple(names),
     selectors=tuple(table.selector for table in replay.all_tables),
-    exponents=tuple(exponent if table.selector == "prioritized" else None for table in replay.all_tables),
+    exponents=tuple(exponent if table.draws_by_priority else None for table in replay.all_tables),
     capacities=capacities,
     events=tuple(
       FeedingEvent(bit, names.index(event.table), event.history)

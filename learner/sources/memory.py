@@ -17,7 +17,7 @@ from learner.mixup.partners import bytes_beside, make_partners
 from learner.sources.background import BackgroundDrawing
 from learner.sources.block import Block
 from learner.sources.feed import Feed, LocalFeed, ServerFeed
-from learner.sources.priorities import Priorities, ReliabilityPriorities, TablePriorities
+from learner.sources.priorities import Priorities, RankPriorities, ReliabilityPriorities, TablePriorities
 from learner.sources.quotas import QuotaSchedule
 from learner.sources.row_pace import RowPace
 from learner.sources.source import State, Weighting
@@ -112,6 +112,8 @@ class MemorySource:
   def _make_priorities(self, config: RunConfig) -> Priorities:
     if config.replay.priority.criterion == "reaper":
       return ReliabilityPriorities(config.replay.priority, self._parts.memory)
+    if any(table.selector == "ranked" for table in config.replay.all_tables):
+      return RankPriorities(config.replay.priority, self._parts.memory)
     return TablePriorities(config, self._set_priorities)
 
   def _start_drawing(self) -> BackgroundDrawing:
@@ -329,6 +331,11 @@ class MemorySource:
       raise UserError(
         f"The learner's checkpoint is of a run whose replay.priority.criterion is {before!r}, and the config's is {now!r}: "
         "resume with the one that the run had."
+      )
+    if self._priorities.state().keys() - state.keys():
+      raise UserError(
+        "The learner's checkpoint is of a run whose tables have other selectors than the config's: resume with those that the "
+        "run had."
       )
 
   def _findings(self, recovered: Recovered) -> Iterator[str]:

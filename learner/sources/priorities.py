@@ -1,4 +1,4 @@
-"""Works out the priorities of prioritised tables (PER and ReaPER)."""
+"""Works out the priorities of prioritised tables (PER, ReaPER and ranks)."""
 
 import math
 from collections.abc import Callable
@@ -12,6 +12,7 @@ from configs.run import NewItems
 from learner.sources.block import Block
 from learner.sources.source import State
 from replay_memory.memory import ReplayMemory
+from replay_memory.ranking import LARGEST_PRIORITY, Ranking
 from replay_memory.reliability import Reliability
 from replay_server.contract.layout import MAX_PRIORITY
 
@@ -25,6 +26,7 @@ LARGEST_KEPT = 0.999
 # What a gradient step adds to a table's running mean.
 MEAN_RATE = 0.1
 _OF_NEW_ITEMS = "new_item_priorities"
+_UNTIL_RANKING = "updates_until_ranking"
 
 
 def priorities_of(td_errors: npt.NDArray[np.float32], epsilon: float) -> npt.NDArray[np.float64]:
@@ -193,3 +195,53 @@ class ReliabilityPriorities:
   def restore(self, state: State) -> None:
     """Restores nothing."""
     del state
+
+
+class RankPriorities:
+  """Gives rows in the learner's own memory priorities by the rank of their |TD error|.
+
+  All ranks are made anew after the first block, and after each in which another `ranking_period_updates` have passed.
+
+  Attributes:
+    refused: see `Priorities`.
+  """
+
+  in_use = True
+
+  def __init__(self, priority: PriorityConfig, memory: ReplayMemory):
+    """Follows the memory's rows.
+
+    Args:
+      priority: the period.
+      memory: new, of a config with ranked tables.
+    """
+    self._ranking = Ranking(memory)
+    self._period = priority.ranking_period_updates
+    self._new = (LARGEST_PRIORITY,) * len(memory.table_names)
+    self._until_ranking = 0
+    self.refused = 0
+
+  @property
+  def for_new_items(self) -> tuple[float, ...]:
+    """That of rank 1 in each table."""
+    return self._new
+
+  def update(self, block: Block, td_errors: npt.NDArray[np.float32]) -> None:
+    """Sets new ranks; see `Priorities.update`. A row's error is one value, whichever table it was drawn from."""
+    errors = np.minimum(np.abs(td_errors.ravel()), np.float32(MAX_PRIORITY))
+    self.refused += int((~(errors < MAX_PRIORITY)).sum())
+    given = ~np.isnan(errors)
+    self._ranking.update(block.handles.ravel()[given], errors[given])
+    self._until_ranking -= len(block.tables)
+    if self._until_ranking < 0:
+      self._ranking.rank_all()
+      self._until_ranking %= self._period
+
+  def state(self) -> State:
+    """When ranks are due, and the errors that they are found among until then."""
+    return {_UNTIL_RANKING: np.array(self._until_ranking), **self._ranking.state()}
+
+  def restore(self, state: State) -> None:
+    """Restores what `state` returned."""
+    self._until_ranking = int(state[_UNTIL_RANKING])
+    self._ranking.restore(state)

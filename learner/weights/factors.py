@@ -25,7 +25,7 @@ def make_weightings(
     make_contents: makes what knows which rows the tables hold; called if a factor needs it.
   """
   weightings: dict[str, Weighting] = {}
-  if any(table.selector == "prioritized" for table in config.replay.all_tables):
+  if any(table.draws_by_priority for table in config.replay.all_tables):
     weightings["importance"] = ImportanceWeights(config.replay)
   if config.learner.bias_correction != "none":
     weightings["correction"] = BiasCorrection(make_contents(), config.learner.bias_correction, codec)

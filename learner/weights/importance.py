@@ -1,4 +1,4 @@
-"""Importance weights of tables that draw by priority (PER)."""
+"""Importance weights of tables that draw by priority (PER, ReaPER)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -46,7 +46,7 @@ class ImportanceWeights:
   def __init__(self, replay: ReplayConfig):
     """Takes the tables' selectors and the schedule of beta."""
     self._schedule = replay.priority
-    self._prioritized = np.array([table.selector == "prioritized" for table in replay.all_tables])
+    self._prioritized = np.array([table.draws_by_priority for table in replay.all_tables])
 
   def weights(self, block: Block, updates: int) -> npt.NDArray[np.float32]:
     """Weights of a block's rows, float32 [K, batch], with beta as of `updates` gradient steps."""

@@ -60,7 +60,7 @@ def test_an_event_that_is_not_valid_is_refused(arguments, sentence):
     ),
     (
       {"name": "t", "probability": 1, "selector": "random"},
-      r"Table 't' has the selector 'random': use one of uniform, prioritized, fifo, lifo\b",
+      r"Table 't' has the selector 'random': use one of uniform, prioritized, ranked, fifo, lifo\b",
     ),
   ],
 )

@@ -100,6 +100,23 @@ def test_the_prioritised_methods_draw_by_td_error_from_every_table_and_change_no
     assert config.events == apply_method(THREE_ROOMS, without).events
 
 
+def test_per_rank_is_per_with_a_ranked_table_from_the_learners_memory():
+  config, per = apply_method(THREE_ROOMS, "per_rank"), apply_method(THREE_ROOMS, "per")
+  assert config.replay.sampling == "memory"
+  default = dataclasses.replace(config.replay.default, selector="prioritized")
+  replay = dataclasses.replace(config.replay, sampling="server", default=default)
+  assert config.replay.default.selector == "ranked"
+  assert dataclasses.replace(config, method="per", replay=replay) == per
+  assert apply_method(config, "uniform").replay.default.selector == "uniform"
+
+
+def test_a_config_with_ranked_tables_is_that_of_no_method_if_some_are_not_or_there_are_event_tables():
+  ranked = dataclasses.replace(THREE_ROOMS.replay.default, selector="ranked")
+  tables = tuple(dataclasses.replace(table, selector="ranked") for table in THREE_ROOMS.replay.tables)
+  for each in (tables, THREE_ROOMS.replay.tables):
+    assert method_of(with_replay(sampling="memory", default=ranked, tables=each)) == "other"
+
+
 def test_reaper_draws_by_reliability_from_the_learners_memory_with_the_papers_exponents():
   for name, without in (("reaper", "per"), ("sset_reaper", "sset_per")):
     config, per = apply_method(THREE_ROOMS, name), apply_method(THREE_ROOMS, without)
@@ -208,7 +225,7 @@ def test_every_method_changes_only_its_own_settings_and_survives_json(name):
     (
       "zzz",
       THREE_ROOMS,
-      r"There is no method 'zzz': there are uniform, per, sset, sset_per, reaper, sset_reaper, nmer\b",
+      r"There is no method 'zzz': there are uniform, per, per_rank, sset, sset_per, reaper, sset_reaper, nmer\b",
     ),
     ("pbs", THREE_ROOMS, r"The config 'three_rooms' has no potential to shape rewards by: name one"),
     ("sset", RunConfig(), r"The config 'run' has no event tables for SSET: add events and their tables\."),

@@ -163,7 +163,32 @@ def test_an_evaluator_has_a_goal_when_it_has_an_event_or_a_return_to_reach():
         priority=PriorityConfig(criterion="reaper"),
         sampling="memory",
       ),
-      r"table 'goal' has the selector 'uniform', which uses no priorities: give every table the selector 'prioritized'\.$",
+      r"table 'goal' has the selector 'uniform', which does not use it: give every table the selector 'prioritized'\.$",
+    ),
+    (
+      lambda: make_replay(
+        TableSpec("goal", 0.5, selector="ranked"),
+        default=TableSpec("default", 0.5, min_size=1, selector="ranked"),
+        priority=PriorityConfig(criterion="reaper"),
+        sampling="memory",
+      ),
+      r"table 'default' has the selector 'ranked', which does not use it: give every table the selector 'prioritized'\.$",
+    ),
+    (
+      lambda: make_replay(TableSpec("goal", 0.5, selector="ranked")),
+      r"^Table 'goal' has the selector 'ranked', and the server knows no ranks: set replay\.sampling to 'memory', or use",
+    ),
+    (
+      lambda: make_replay(
+        TableSpec("goal", 0.5, selector="prioritized"),
+        default=TableSpec("default", 0.5, min_size=1, selector="ranked"),
+        sampling="memory",
+      ),
+      r"^Table 'default' has the selector 'ranked' and table 'goal' 'prioritized', .*: give both the same\.$",
+    ),
+    (
+      lambda: PriorityConfig(ranking_period_updates=0),
+      r"^replay\.priority\.ranking_period_updates is 0: it must be a whole number, 1 or more\.$",
     ),
     (
       lambda: make_replay(GOAL_TABLE, priority=PriorityConfig(normalize="buffer")),

@@ -56,6 +56,40 @@ def test_two_runs_of_one_seed_are_the_same_to_the_last_digit(tmp_path, method):
     np.testing.assert_array_equal(before[name], after[name], err_msg=name)
 
 
+def test_two_runs_with_ranks_of_one_seed_learn_the_same(tmp_path):
+  short = {"environment_steps": "700", "replay.default.min_size": "200", "replay.priority.ranking_period_updates": "30"}
+  config = override(apply_method(slipstream.load_config("cartpole"), "per_rank"), short)
+  first, second = (_train(config, tmp_path / name) for name in "ab")
+  assert first.status.gradient_steps >= 64
+  assert first.status.learner == second.status.learner
+  before, after = _memory_of(first.run_dir), _memory_of(second.run_dir)
+  assert np.isfinite(before["memory/columns/ranked_error"]).any()
+  for name in ("memory/columns/ranked_error", "memory/weights/0", "ranks/0"):
+    np.testing.assert_array_equal(before[name], after[name], err_msg=name)
+
+
+def test_ranks_go_with_event_tables_corrections_and_conflict_averse_gradients(tmp_path):
+  config = _in_memory(
+    environment_steps="600",
+    evaluator__solved_evaluations="0",
+    learner__bias_correction="balance",
+    learner__cagrad__coefficient="0.5",
+    replay__default__selector="ranked",
+    replay__tables__at_gap__selector="ranked",
+    replay__priority__normalize="buffer",
+    replay__priority__ranking_period_updates="10",
+  )
+  run = _train(config, tmp_path)
+  assert run.status.gradient_steps == 40
+  assert all(np.isfinite(value) for value in run.status.learner.values())
+  memory = _memory_of(run.run_dir)
+  assert "ranks/2" not in memory  # The goal's table is uniform.
+  for table in (0, 1):
+    weights = memory[f"memory/weights/{table}"]
+    assert len(memory[f"ranks/{table}"]) > 0
+    assert 0 < weights.min() < weights.max() == 1.0
+
+
 def test_two_runs_with_mixed_rows_of_one_seed_learn_the_same(tmp_path):
   pendulum = {"environment_steps": "700", "learner.updates_per_block": "20", "evaluator.period_updates": "100"}
   config = apply_method(override(slipstream.load_config("pendulum_td3"), pendulum), "nmer")

@@ -159,6 +159,55 @@ def test_with_reaper_an_error_counts_in_every_table_and_changes_the_reliability_
     assert source.metrics()["refused_priorities"] == 0
 
 
+RANKED = tuple(dataclasses.replace(table, selector="ranked") for table in TABLES)
+
+
+def _ranked(config: RunConfig) -> RunConfig:
+  priority = PriorityConfig(exponent=0.7, normalize="buffer", ranking_period_updates=10)
+  default, *tables = RANKED
+  return dataclasses.replace(
+    config, replay=dataclasses.replace(config.replay, priority=priority, default=default, tables=tuple(tables))
+  )
+
+
+def test_with_ranks_the_most_wrong_row_is_drawn_with_the_probability_of_the_first_rank(tmp_path) -> None:
+  with serving(_ranked(_config(ratio=1e-6, batch_size=64)), tmp_path) as server, _source(server, tmp_path) as source:
+    source.restore({})
+    _feed(server, 10)
+    assert source.new_item_priorities == (1.0, 1.0)
+    for _ in range(8):
+      block = source.next_block()
+      steps = _steps(block) + 10 * (CODEC.unpack(block.rows)["episode"] & 1)
+      source.feed_back(block, {"td_error": np.where(steps == 4, -1e6, steps).astype(np.float32)})
+    block = source.next_block()
+    drawn = block.tables == 0
+    # Rows 0 to 9 of an episode and 0 to 9 of another: 20 rows, all of which were drawn, and no two are equally wrong.
+    total = (np.arange(1, 21) ** -0.7).sum()
+    steps = _steps(block) + 10 * (CODEC.unpack(block.rows)["episode"] & 1)
+    ranks = np.where(steps == 4, 1, np.where(steps < 4, 20 - steps, 21 - steps))
+    np.testing.assert_allclose(block.probabilities[drawn], (ranks**-0.7 / total)[drawn])
+    assert source.metrics()["refused_priorities"] == 0
+    odd = np.where(steps == 7, np.nan, np.where(steps == 4, np.inf, 1.0)).astype(np.float32)
+    source.feed_back(block, {"td_error": odd})
+    assert source.metrics()["refused_priorities"] == np.isin(steps, (4, 7)).sum()
+    assert np.isfinite(source.state()["memory/columns/ranked_error"]).all()
+
+
+def test_weights_are_divided_by_the_largest_of_all_ranked_rows_of_the_tables(tmp_path: pathlib.Path) -> None:
+  config = _ranked(_config())
+  with serving(config, tmp_path) as server, _source(server, tmp_path) as source:
+    source.restore({})
+    _feed(server, 10)
+    block = source.next_block()
+    source.feed_back(block, {"td_error": _steps(block).astype(np.float32) + 1})
+    block = source.next_block()
+    assert block.least_ratios is not None
+    assert block.least_ratios[0] < 1
+    ratios = block.probabilities * block.table_sizes
+    expected = (ratios / block.least_ratios.min()) ** -config.replay.priority.importance_exponent
+    np.testing.assert_allclose(source.weights(block, 0), expected, rtol=1e-5)
+
+
 def test_weights_are_divided_by_the_largest_of_all_rows_of_the_tables(tmp_path: pathlib.Path) -> None:
   config = _reaper(_config(tables=PRIORITIZED))
   with serving(config, tmp_path) as server, _source(server, tmp_path) as source:
@@ -192,14 +241,42 @@ def test_a_checkpoint_of_another_criterion_is_refused(tmp_path: pathlib.Path) ->
       source.restore(states[name])
 
 
+def test_a_checkpoint_without_the_ranks_of_every_table_is_refused(tmp_path: pathlib.Path) -> None:
+  all_ranked = _ranked(_config())
+  one_ranked = dataclasses.replace(all_ranked, replay=dataclasses.replace(all_ranked.replay, tables=(TABLES[1],)))
+  none_ranked = _config(tables=PRIORITIZED)
+  states: list[Any] = []
+  for config in (all_ranked, one_ranked, none_ranked):
+    folder = tmp_path / str(len(states))
+    with serving(config, folder) as server, _source(server, folder) as source:
+      source.restore({})
+      _feed(server, 10)
+      source.next_block()
+      states.append(source.state())
+  other_kind, other_tables = "whose tables have other selectors", "other tables that draw by priority"
+  for config, state, message in (
+    (none_ranked, states[0], other_kind),
+    (all_ranked, states[1], other_kind),
+    (all_ranked, states[2], other_kind),
+    (one_ranked, states[0], other_tables),
+  ):
+    folder = tmp_path / "other"
+    with (
+      serving(config, folder) as server,
+      _source(server, folder) as source,
+      pytest.raises(UserError, match=message),
+    ):
+      source.restore(state)
+
+
 def _contents(source: MemorySource) -> dict[str, Any]:
   return {key: value.tolist() for key, value in source.state().items() if not key.startswith("journal")}
 
 
-@pytest.mark.parametrize("criterion", ["td_error", "reaper"])
+@pytest.mark.parametrize("criterion", ["td_error", "reaper", "ranked"])
 def test_a_source_that_was_stopped_goes_on_as_if_it_had_not(tmp_path: pathlib.Path, criterion: str) -> None:
   config = _config(tables=PRIORITIZED)
-  config = _reaper(config) if criterion == "reaper" else config
+  config = {"td_error": config, "reaper": _reaper(config), "ranked": _ranked(config)}[criterion]
   errors = np.random.default_rng(0).random((8, 4, 8)).astype(np.float32)
 
   def learn(source: MemorySource, blocks: range) -> list[np.ndarray]:

@@ -109,8 +109,28 @@ ROWS = (
   ),
   (
     "train --config=cartpole --config.replay.priority.criterion=reaper --config.replay.sampling=memory",
-    "replay.priority.criterion is 'reaper', and table 'default' has the selector 'uniform', which uses no priorities: give "
+    "replay.priority.criterion is 'reaper', and table 'default' has the selector 'uniform', which does not use it: give "
     "every table the selector 'prioritized'.",
+  ),
+  (
+    "train --config=cartpole --method=per_rank --config.replay.priority.criterion=reaper",
+    "replay.priority.criterion is 'reaper', and table 'default' has the selector 'ranked', which does not use it: give "
+    "every table the selector 'prioritized'.",
+  ),
+  (
+    "train --config=cartpole --config.replay.default.selector=ranked",
+    "Table 'default' has the selector 'ranked', and the server knows no ranks: set replay.sampling to 'memory', or use "
+    "'prioritized'.",
+  ),
+  (
+    "train --config=three_rooms --config.replay.sampling=memory --config.replay.default.selector=prioritized "
+    "--config.replay.tables.done.selector=ranked",
+    "Table 'done' has the selector 'ranked' and table 'default' 'prioritized', and a run has one kind of priorities: give both "
+    "the same.",
+  ),
+  (
+    "train --config=cartpole --method=per_rank --config.replay.priority.ranking_period_updates=0",
+    "replay.priority.ranking_period_updates is 0: it must be a whole number, 1 or more.",
   ),
   (
     "train --config=cartpole --config.replay.priority.normalize=buffer",
@@ -404,7 +424,7 @@ ROWS = (
   ),
   (
     "train --config=three_rooms --config.replay.tables.done.selector=random",
-    "The config's replay.tables.1.selector is not valid: 'random' is not one of uniform, prioritized, fifo, lifo.",
+    "The config's replay.tables.1.selector is not valid: 'random' is not one of uniform, prioritized, ranked, fifo, lifo.",
   ),
   (
     "train --config=three_rooms --config.replay.tables.done.name=policy",
