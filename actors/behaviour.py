@@ -6,7 +6,7 @@ import numpy as np
 from acme import specs
 
 from actors.policies import random_action
-from networks import NO_EXTRAS, ActingPolicy, Array, Extras
+from networks import NO_EXTRAS, ActingPolicy, Array, Extras, OrnsteinUhlenbeckNoise
 
 
 class WarmUp:
@@ -54,11 +54,13 @@ class Behaviour:
 
   Attributes:
     actions: the environment's action spec.
-    rng: of random actions and of the policy's noise.
+    rng: of random actions and of noise.
     policy: chooses the actions; None for random actions only.
     version: of the policy; 0 without one.
     epsilon: probability of a random action where the policy would act.
     warm_up: random steps to take first; shared by the environments of a worker.
+    noise: that this environment adds to the policy's actions, if the noise remembers itself; None if it has no memory, so that
+      the policy adds it.
   """
 
   actions: specs.BoundedArray
@@ -67,6 +69,12 @@ class Behaviour:
   version: int = 0
   epsilon: float = 0.0
   warm_up: WarmUp = dataclasses.field(default_factory=lambda: WarmUp(0))
+  noise: OrnsteinUhlenbeckNoise | None = None
+
+  def begin_episode(self) -> None:
+    """Forgets the noise of the episode before."""
+    if self.noise is not None:
+      self.noise.begin_episode()
 
   def next_policy(self) -> ActingPolicy | None:
     """The policy that chooses the next action; None if that action is random. Counts a step: call it once per step."""

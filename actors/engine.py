@@ -19,7 +19,7 @@ class Choice(NamedTuple):
 
   Attributes:
     action: of the environment's action spec.
-    extras: that the policy returned with it, without the batch dimension; empty for a random action.
+    extras: that the policy or the noise returned with it, without the batch dimension; empty for a random action.
   """
 
   action: Array
@@ -41,7 +41,8 @@ def choose_actions(behaviours: Sequence[Behaviour], observations: Sequence[Array
   """Chooses the next action of every environment; environments that share a policy share its forward pass.
 
   Args:
-    behaviours: one for each environment. A shared policy takes its noise from the generator of its first behaviour.
+    behaviours: one for each environment. A shared policy takes its noise from the generator of its first behaviour; noise that
+      remembers itself is each environment's own.
     observations: the latest of each environment, [...], in the same order.
   """
   choices: list[Any] = [None] * len(behaviours)  # Every one is set below.
@@ -58,5 +59,9 @@ def choose_actions(behaviours: Sequence[Behaviour], observations: Sequence[Array
     batch = np.array([observations[index] for index in indices])
     actions, extras = policy.explore(batch, behaviours[indices[0]].rng)
     for row, index in enumerate(indices):
-      choices[index] = Choice(actions[row], extras and {name: values[row] for name, values in extras.items()})
+      noise = behaviours[index].noise
+      if noise is not None:
+        choices[index] = Choice(*noise.explore(actions[row], behaviours[index].rng))
+      else:
+        choices[index] = Choice(actions[row], extras and {name: values[row] for name, values in extras.items()})
   return choices

@@ -40,6 +40,7 @@ class Rollout:
   def begin(self, timestep: EventTimeStep) -> None:
     """Begins an episode."""
     self.adder.add_first(timestep)
+    self.behaviour.begin_episode()
     self.observation, self.ended = timestep.observation, False
     self.length, self._episode_return, self._events = 0, 0.0, 0
 

@@ -19,7 +19,7 @@ from actors.rollout import Rollout, Stage
 from actors.row_writer import LocalRowWriter, RowWriter
 from configs import ServerLost, Stopped
 from environments import make_event_worlds
-from networks import count_weights, make_acting_policy
+from networks import count_weights, make_acting_policy, make_own_noise
 from replay_server.contract import layout
 from replay_server.contract.activity import Activity, Wait
 from replay_server.contract.connection import Connection, OtherRun
@@ -115,7 +115,10 @@ class RolloutWorker:
       self._paced_writer = paced = RowWriter(connection, 1, stop, self._note_slow_learner)
       self._pacer = Pacer(paced, steps_per_item)
       self._writers = [*self._row_writers, paced]  # Last, as it may have to wait while the others can be flushed.
-    self.behaviours = [Behaviour(spec.actions, np.random.default_rng(s), warm_up=warm_up) for s in seeds[count:]]
+    self.behaviours = [
+      Behaviour(spec.actions, np.random.default_rng(s), warm_up=warm_up, noise=make_own_noise(config, spec))
+      for s in seeds[count:]
+    ]
     # A restarted worker must not reuse the episode ids of the one that it replaces.
     self._writer_ids = [secrets.randbits(31) for _ in writers]
     adders = [

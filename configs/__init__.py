@@ -4,10 +4,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+  from configs.algorithms import DdpgConfig as DdpgConfig
   from configs.algorithms import DdqnConfig as DdqnConfig
+  from configs.algorithms import NafConfig as NafConfig
   from configs.algorithms import QrSacConfig as QrSacConfig
   from configs.algorithms import SacConfig as SacConfig
   from configs.algorithms import Td3Config as Td3Config
+  from configs.algorithms import VRacerConfig as VRacerConfig
   from configs.consoles import ConsolesConfig as ConsolesConfig
   from configs.errors import EpisodesLost as EpisodesLost
   from configs.errors import ServerLost as ServerLost
@@ -39,12 +42,14 @@ _MODULES = {
   "ActorConfig": "configs.run",
   "CagradConfig": "configs.learning",
   "ConsolesConfig": "configs.consoles",
+  "DdpgConfig": "configs.algorithms",
   "DdqnConfig": "configs.algorithms",
   "EnvironmentConfig": "configs.run",
   "EpisodesLost": "configs.errors",
   "EvaluatorConfig": "configs.run",
   "EventSpec": "configs.specs",
   "LearnerConfig": "configs.learning",
+  "NafConfig": "configs.algorithms",
   "NetworkConfig": "configs.run",
   "PriorityConfig": "configs.run",
   "QrSacConfig": "configs.algorithms",
@@ -56,6 +61,7 @@ _MODULES = {
   "TableSpec": "configs.specs",
   "Td3Config": "configs.algorithms",
   "UserError": "configs.errors",
+  "VRacerConfig": "configs.algorithms",
   "from_dict": "configs.serialization",
   "from_json": "configs.serialization",
   "load_config": "configs.loading",
@@ -70,12 +76,14 @@ __all__ = [
   "ActorConfig",
   "CagradConfig",
   "ConsolesConfig",
+  "DdpgConfig",
   "DdqnConfig",
   "EnvironmentConfig",
   "EpisodesLost",
   "EvaluatorConfig",
   "EventSpec",
   "LearnerConfig",
+  "NafConfig",
   "NetworkConfig",
   "PriorityConfig",
   "QrSacConfig",
@@ -87,6 +95,7 @@ __all__ = [
   "TableSpec",
   "Td3Config",
   "UserError",
+  "VRacerConfig",
   "from_dict",
   "from_json",
   "load_config",

@@ -18,6 +18,10 @@ _PART = "learner.algorithm"
 _MOST_QUANTILES = 65_536
 
 TdLoss = Literal["squared", "huber"]
+Noise = Literal["gaussian", "ornstein_uhlenbeck"]
+PolicyKind = Literal["values", "gaussian", "deterministic", "value_gaussian", "naf"]
+# Of these an action is drawn from a Gaussian whose density is known; a tanh changes it, and values give none.
+GAUSSIAN_BEHAVIOURS: tuple[PolicyKind, ...] = ("deterministic", "value_gaussian", "naf")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,15 +31,17 @@ class AlgorithmConfig:
   Attributes:
     NAME: tag in JSON, on the command line and in messages.
     POLICY: kind of policy network that the learner publishes: `values` (one per discrete action), `gaussian` (squashed by a
-      tanh) or `deterministic`.
+      tanh), `deterministic`, `value_gaussian` (a state's value and a Gaussian) or `naf` (values quadratic in the action).
     ACTIONS: kind of actions that the algorithm chooses.
     SIDE_BY_SIDE: whether two cores make an update faster, a critic on each, than XLA makes it on one.
+    STORES_BEHAVIOUR: whether the algorithm reads the Gaussian that each row's action was drawn from.
   """
 
   NAME: ClassVar[str]
-  POLICY: ClassVar[Literal["values", "gaussian", "deterministic"]]
+  POLICY: ClassVar[PolicyKind]
   ACTIONS: ClassVar[Literal["discrete", "continuous"]]
   SIDE_BY_SIDE: ClassVar[bool] = False
+  STORES_BEHAVIOUR: ClassVar[bool] = False
 
   def epsilon_at(self, worker_index: int, gradient_steps: int) -> float:
     """The probability that a worker takes a random action; 0 if the algorithm's policy explores by itself.
@@ -48,7 +54,7 @@ class AlgorithmConfig:
     return 0.0
 
   def row_fields(self, action_shape: tuple[int, ...]) -> Mapping[str, tuple[str, tuple[int, ...]]]:
-    """The fields that a row holds beyond the transition: name -> (dtype, shape).
+    """The fields that a row holds for this algorithm alone, beyond the transition: name -> (dtype, shape).
 
     Args:
       action_shape: of one action.
@@ -216,6 +222,76 @@ class Td3Config(ActorCriticConfig):
     _require_not_negative(
       action_noise=self.action_noise, target_noise=self.target_noise, target_noise_clip=self.target_noise_clip
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class NoisyConfig(AlgorithmConfig):
+  """The settings of the noise on the workers' actions, which lie in [-1, 1].
+
+  Attributes:
+    action_noise: sigma, standard deviation of what is drawn anew at each step.
+    noise: "gaussian", sigma N(0, I), or "ornstein_uhlenbeck", which remembers itself: noise_t = (1 - theta) noise_{t-1} +
+      sigma N(0, I), from 0 at each episode's start.
+    noise_reversion: theta; "gaussian" does not use it.
+  """
+
+  action_noise: float = 0.2
+  noise: Noise = "gaussian"
+  noise_reversion: float = 0.15
+
+  def __post_init__(self) -> None:
+    _require_not_negative(action_noise=self.action_noise)
+    require(self.noise in get_args(Noise), f"{_PART}.noise is {self.noise!r}: use one of {', '.join(get_args(Noise))}.")
+    require(0 < self.noise_reversion <= 1, f"{_PART}.noise_reversion is {self.noise_reversion}: it must lie in (0, 1].")
+
+
+@dataclasses.dataclass(frozen=True)
+class DdpgConfig(ActorCriticConfig, NoisyConfig):
+  """DDPG (Lillicrap et al., 2016) as in ReF-ER (Novati & Koumoutsakos, 2019); see docs/algorithms.md.
+
+  Attributes:
+    critic_l2: weight of the L2 penalty on the critic's weights in its loss; 1e-4 in ReF-ER's experiments.
+  """
+
+  NAME = "ddpg"
+  POLICY = "deterministic"
+  # It has one critic.
+  SIDE_BY_SIDE = False
+
+  critic_l2: float = 0.0
+
+  def __post_init__(self) -> None:
+    ActorCriticConfig.__post_init__(self)
+    NoisyConfig.__post_init__(self)
+    _require_not_negative(critic_l2=self.critic_l2)
+
+
+@dataclasses.dataclass(frozen=True)
+class NafConfig(NoisyConfig):
+  """NAF, normalised advantage functions (Gu et al., 2016), as in ReF-ER; see docs/algorithms.md."""
+
+  NAME = "naf"
+  POLICY = "naf"
+  ACTIONS = "continuous"
+
+
+@dataclasses.dataclass(frozen=True)
+class VRacerConfig(AlgorithmConfig):
+  """V-RACER (Novati & Koumoutsakos, 2019, Section 2): a value and a Gaussian policy in one network.
+
+  Attributes:
+    initial_deviation: standard deviation of each component of an action at first; the paper's covariance is .2 I.
+  """
+
+  NAME = "v_racer"
+  POLICY = "value_gaussian"
+  ACTIONS = "continuous"
+  STORES_BEHAVIOUR = True
+
+  initial_deviation: float = 0.2**0.5
+
+  def __post_init__(self) -> None:
+    require_positive(_PART, initial_deviation=self.initial_deviation)
 
 
 # Tag -> algorithm.

@@ -1,9 +1,11 @@
 """The learner's part of a run's config: the settings that every algorithm uses."""
 
 import dataclasses
+import math
+from collections.abc import Mapping
 from typing import Literal, get_args
 
-from configs.algorithms import ALGORITHMS, AlgorithmConfig, DdqnConfig, Td3Config
+from configs.algorithms import ALGORITHMS, GAUSSIAN_BEHAVIOURS, AlgorithmConfig, DdqnConfig, Td3Config
 from configs.checks import require, require_positive, require_seconds, require_whole
 from configs.mixup import MixupConfig
 from configs.schedules import linear
@@ -134,3 +136,38 @@ class LearnerConfig:
       self.target_update_period == 1 or not isinstance(self.algorithm, Td3Config),
       "learner.target_update_period is set, but TD3 has a period of its own: set learner.algorithm.target_period.",
     )
+    self._check_behaviour()
+
+  def _check_behaviour(self) -> None:
+    if not self.stores_behaviour:
+      return
+    algorithm = self.algorithm
+    require(
+      algorithm.POLICY in GAUSSIAN_BEHAVIOURS,
+      f"Rows have to hold the Gaussian that their action was drawn from, and {algorithm.NAME!r} draws from none: use one of "
+      f"{', '.join(name for name, kind in ALGORITHMS.items() if kind.POLICY in GAUSSIAN_BEHAVIOURS)}.",
+    )
+    require(
+      getattr(algorithm, "action_noise", 1.0) > 0,
+      "learner.algorithm.action_noise is 0, and rows have to hold the Gaussian that their action was drawn from, which needs a "
+      "deviation: raise it.",
+    )
+    require(
+      self.mixup.kind == "none",
+      f"learner.mixup.kind is {self.mixup.kind!r}, and a mixed row has no Gaussian that its action was drawn from: set it to "
+      "'none'.",
+    )
+
+  @property
+  def stores_behaviour(self) -> bool:
+    """Whether rows hold the Gaussian that their action was drawn from, as the field `behaviour`."""
+    return self.algorithm.STORES_BEHAVIOUR
+
+  def row_fields(self, action_shape: tuple[int, ...]) -> Mapping[str, tuple[str, tuple[int, ...]]]:
+    """The fields that a row holds beyond the transition: name -> (dtype, shape).
+
+    Args:
+      action_shape: of one action.
+    """
+    behaviour = {"behaviour": ("float32", (2 * math.prod(action_shape),))} if self.stores_behaviour else {}
+    return {**self.algorithm.row_fields(action_shape), **behaviour}

@@ -32,6 +32,8 @@ Normalization = Literal["batch", "buffer"]
 Sampling = Literal["server", "memory"]
 Check = Literal["first", "always", "never"]
 Schedule = Literal["seconds", "updates"]
+Activation = Literal["relu", "softsign"]
+Initializer = Literal["fan_in", "glorot"]
 # Who plays in an environment.
 Part = Literal["actor", "evaluator"]
 
@@ -274,18 +276,32 @@ class ReplayConfig:
 
 @dataclasses.dataclass(frozen=True)
 class NetworkConfig:
-  """The networks: MLPs with ReLU units.
+  """The networks: MLPs. The fields hold for value networks, policies and critics alike.
 
   Attributes:
-    hidden_sizes: units of each hidden layer, the same for value networks, policies and critics.
+    hidden_sizes: units of each hidden layer.
     normalize_observations: whether observations are normalised by their mean and standard deviation, which the learner
       estimates from the rows that it draws from the default table.
+    activation: of hidden layers: "relu", max(x, 0), or "softsign", x / (1 + |x|).
+    initializer: what hidden layers' weights are drawn from at first: "fan_in", a truncated normal with a standard deviation of
+      1/sqrt(inputs), or "glorot", uniform in +-sqrt(6 / (inputs + outputs)) (Glorot & Bengio, 2010, Eq. 16).
+    output_scale: s; an output layer's weights are uniform in +-s/sqrt(inputs) at first. None draws them as "fan_in" does.
   """
 
   hidden_sizes: tuple[int, ...] = (256,)
   normalize_observations: bool = False
+  activation: Activation = "relu"
+  initializer: Initializer = "fan_in"
+  output_scale: float | None = None
 
   def __post_init__(self) -> None:
+    for name, value, known in (
+      ("activation", self.activation, get_args(Activation)),
+      ("initializer", self.initializer, get_args(Initializer)),
+    ):
+      require(value in known, f"network.{name} is {value!r}: use one of {', '.join(known)}.")
+    if self.output_scale is not None:
+      require_positive("network", output_scale=self.output_scale)
     for size in self.hidden_sizes:
       require(
         1 <= size <= MOST_UNITS,
@@ -433,6 +449,11 @@ class RunConfig:
     self.learner.algorithm.check_network(self.network.hidden_sizes)
     self._check_bias_correction()
     self._check_mixup()
+    require(
+      not self.learner.stores_behaviour or not self.actor.random_steps,
+      f"actor.random_steps is {shown(self.actor.random_steps)}, and rows have to hold the Gaussian that their action was drawn "
+      "from, which random actions have not: set it to 0.",
+    )
     require(
       not self.learner.cagrad.in_use or bool(self.replay.tables),
       "learner.cagrad combines the gradients of several tables, and there is only the default one: add event tables, or "

@@ -41,7 +41,7 @@ class Updates(tf.Module):
     missing = set(algorithm.ROW_FIELDS) - {field.name for field in codec.fields}
     if missing:
       raise ValueError(
-        f"{type(algorithm).__name__} reads {missing}, which rows do not have: see its config's row_fields"
+        f"{type(algorithm).__name__} reads {missing}, which rows do not have: see LearnerConfig.row_fields"
       )
     self.algorithm = algorithm
     self.rule = rule

@@ -1,7 +1,8 @@
 """The networks that actors and learner build."""
 
-from networks.acting import NO_EXTRAS, ActingPolicy, ActingQNetwork, Array, Extras
+from networks.acting import ActingPolicy, ActingQNetwork
 from networks.encoding import Encoding, encoding_of
+from networks.exploration import NO_EXTRAS, Array, Extras, OrnsteinUhlenbeckNoise
 from networks.factory import (
   PolicyModule,
   check_actions,
@@ -11,11 +12,15 @@ from networks.factory import (
   make_critics,
   make_deterministic_policy,
   make_gaussian_policy,
+  make_naf_network,
+  make_own_noise,
   make_policy,
   make_q_network,
+  make_value_gaussian_policy,
 )
 from networks.layers import Normalization, StackedMlp, Trace, operations_at_once
-from networks.policy_networks import DeterministicPolicy, GaussianPolicy, squash
+from networks.naf_network import NafNetwork
+from networks.policy_networks import DeterministicPolicy, GaussianPolicy, ValueGaussianPolicy, squash
 from networks.q_network import QNetwork
 from networks.weights import assign_weights, flatten_weights
 
@@ -28,11 +33,14 @@ __all__ = [
   "Encoding",
   "Extras",
   "GaussianPolicy",
+  "NafNetwork",
   "Normalization",
+  "OrnsteinUhlenbeckNoise",
   "PolicyModule",
   "QNetwork",
   "StackedMlp",
   "Trace",
+  "ValueGaussianPolicy",
   "assign_weights",
   "check_actions",
   "count_weights",
@@ -43,8 +51,11 @@ __all__ = [
   "make_critics",
   "make_deterministic_policy",
   "make_gaussian_policy",
+  "make_naf_network",
+  "make_own_noise",
   "make_policy",
   "make_q_network",
+  "make_value_gaussian_policy",
   "operations_at_once",
   "squash",
 ]

@@ -4,29 +4,28 @@ A call of a TensorFlow function costs a worker several times as much as a step o
 these few matrix products do not.
 """
 
+import abc
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from configs import NetworkConfig
 from networks.encoding import Encoding
+from networks.exploration import NO_EXTRAS, Array, Extras, GaussianNoise, clip
 from networks.layers import FEATURE_RANGE
+from networks.naf_network import output_count
 from networks.policy_networks import LOG_STD_RANGE
 from networks.weights import Floats, split_vector
 
 Shape = tuple[int, ...]
-Array = npt.NDArray[Any]
-# What a row must hold about the policy that chose its action: name of an extra row field -> values, [B, ...] for a batch.
-Extras = Mapping[str, Array]
-NO_EXTRAS: Extras = {}
 # The sizes of an MLP's layers, inputs first.
 Layers = Sequence[int]
 
 _ZERO = np.zeros((), np.float32)
+_ONE = np.ones((), np.float32)
 
 
 class ActingPolicy(Protocol):
@@ -35,9 +34,9 @@ class ActingPolicy(Protocol):
   def explore(self, observations: Array, rng: np.random.Generator) -> tuple[Array, Extras]:
     """Actions [B, ...] with the noise of training, if the policy has its own noise, and their extras.
 
-    The extras hold a value for every field that the algorithm adds to rows (`AlgorithmConfig.row_fields`), such as the mean and
-    standard deviation that an action was sampled with; `NO_EXTRAS` if it adds none. A random action has no extras, so an
-    algorithm that adds fields cannot have random steps.
+    The extras hold a value for every field that the learner adds to rows (`LearnerConfig.row_fields`), such as the mean and
+    standard deviation that an action was sampled with; `NO_EXTRAS` if it adds none. A random action has no extras, so a run whose
+    rows have further fields cannot have random steps.
     """
     ...
 
@@ -55,7 +54,7 @@ class ActingQNetwork:
     Args:
       encoding: of the observations.
       num_actions: A.
-      network: its hidden layers, and whether observations are normalised.
+      network: the config of its layers, and whether observations are normalised.
       dueling: whether the network has two streams.
       vector: float32 [P].
 
@@ -63,7 +62,7 @@ class ActingQNetwork:
       UserError: the vector has another length than such a network's weights.
     """
     self._dueling = dueling
-    mlps, self._features = _split(vector, self.layers(encoding, num_actions, network, dueling), encoding, network)
+    _, mlps, self._features = _split(vector, self.layers(encoding, num_actions, network, dueling), encoding, network)
     if dueling:
       self._advantages, self._shared, self._state_value = mlps
     else:
@@ -83,7 +82,7 @@ class ActingQNetwork:
     features = self._features(observations)
     if not self._dueling:
       return self._values(features)
-    hidden = self._shared(features, then_relu=True)
+    hidden = self._shared(features, then_activate=True)
     advantages = self._advantages(hidden)
     values: Floats = self._state_value(hidden) + advantages - advantages.mean(axis=-1, keepdims=True)
     return values
@@ -108,7 +107,7 @@ class ActingGaussianPolicy:
     Raises:
       UserError: the vector has another length than such a network's weights.
     """
-    (self._mlp,), self._features = _split(vector, self.layers(encoding, num_dimensions, network), encoding, network)
+    _, (self._mlp,), self._features = _split(vector, self.layers(encoding, num_dimensions, network), encoding, network)
     self._num_dimensions = num_dimensions
 
   @staticmethod
@@ -125,50 +124,119 @@ class ActingGaussianPolicy:
     """Actions sampled from the policy: float32 [B, A]."""
     outputs = self._mlp(self._features(observations))
     mean, log_std = outputs[:, : self._num_dimensions], outputs[:, self._num_dimensions :]
-    std = np.exp(_clip(log_std, *LOG_STD_RANGE))
+    std = np.exp(clip(log_std, *LOG_STD_RANGE))
     return np.tanh(mean + std * rng.standard_normal(mean.shape, np.float32)), NO_EXTRAS
 
 
-class ActingDeterministicPolicy:
-  """`DeterministicPolicy`, with Gaussian noise for exploration."""
+class _AroundMeans(abc.ABC):
+  """A policy that gives each observation a mean, and explores around it."""
 
-  def __init__(self, encoding: Encoding, num_dimensions: int, network: NetworkConfig, noise: float, vector: Floats):
+  def __init__(self, noise: GaussianNoise | None):
+    """Takes the noise; None if the policy's own actions have none."""
+    self._noise = noise
+
+  @abc.abstractmethod
+  def means(self, observations: Array) -> Floats:
+    """The means: observations [B, ...] -> float32 [B, A]."""
+
+  def best(self, observations: Array) -> Array:
+    """The means, clipped to [-1, 1]: float32 [B, A]."""
+    return clip(self.means(observations), -1.0, 1.0)
+
+  def explore(self, observations: Array, rng: np.random.Generator) -> tuple[Array, Extras]:
+    """Actions around the means, float32 [B, A]; the means themselves where the environments add their own noise."""
+    means = self.means(observations)
+    return (means, NO_EXTRAS) if self._noise is None else self._noise.explore(means, rng)
+
+
+class ActingDeterministicPolicy(_AroundMeans):
+  """`DeterministicPolicy`, with noise for exploration."""
+
+  def __init__(
+    self, encoding: Encoding, num_dimensions: int, network: NetworkConfig, noise: GaussianNoise | None, vector: Floats
+  ):
     """Takes the weights that `flatten_weights` made; the arguments are the network's.
 
     Args:
       encoding: of the observations.
       num_dimensions: A.
-      network: its hidden layers, and whether observations are normalised.
-      noise: standard deviation of the noise; actions lie in [-1, 1].
+      network: the config of its layers, and whether observations are normalised.
+      noise: on its actions, which lie in [-1, 1]; None for none.
       vector: float32 [P].
 
     Raises:
       UserError: the vector has another length than such a network's weights.
     """
-    (self._mlp,), self._features = _split(vector, self.layers(encoding, num_dimensions, network), encoding, network)
-    self._noise = np.float32(noise)
+    super().__init__(noise)
+    _, (self._mlp,), self._features = _split(vector, self.layers(encoding, num_dimensions, network), encoding, network)
 
   @staticmethod
   def layers(encoding: Encoding, num_dimensions: int, network: NetworkConfig) -> list[Layers]:
     """The sizes of its MLPs, in the order of their weights."""
     return [(encoding.inputs, *network.hidden_sizes, num_dimensions)]
 
-  def best(self, observations: Array) -> Array:
-    """The policy's actions: float32 [B, A]."""
+  def means(self, observations: Array) -> Floats:
+    """The policy's actions: observations [B, ...] -> float32 [B, A]."""
     actions: Floats = np.tanh(self._mlp(self._features(observations)))
     return actions
 
-  def explore(self, observations: Array, rng: np.random.Generator) -> tuple[Array, Extras]:
-    """The policy's actions with noise, clipped to [-1, 1]: float32 [B, A]."""
-    actions = self.best(observations)
-    actions += self._noise * rng.standard_normal(actions.shape, np.float32)
-    return _clip(actions, -1.0, 1.0), NO_EXTRAS
+
+class ActingValueGaussianPolicy(_AroundMeans):
+  """`ValueGaussianPolicy` without its value."""
+
+  def __init__(
+    self, encoding: Encoding, num_dimensions: int, network: NetworkConfig, stores_behaviour: bool, vector: Floats
+  ):
+    """Takes the weights that `flatten_weights` made; the arguments are the network's.
+
+    Args:
+      encoding: of the observations.
+      num_dimensions: A.
+      network: the config of its layers, and whether observations are normalised.
+      stores_behaviour: whether rows hold the Gaussian that their action came from.
+      vector: float32 [P].
+
+    Raises:
+      UserError: the vector has another length than such a network's weights.
+    """
+    layers = self.layers(encoding, num_dimensions, network)
+    raw, (self._mlp,), self._features = _split(vector, layers, encoding, network, own=num_dimensions)
+    super().__init__(GaussianNoise(np.logaddexp(raw, _ZERO), stores_behaviour))
+    self._num_dimensions = num_dimensions
+
+  @staticmethod
+  def layers(encoding: Encoding, num_dimensions: int, network: NetworkConfig) -> list[Layers]:
+    """The sizes of its MLPs, in the order of their weights."""
+    return [(encoding.inputs, *network.hidden_sizes, 1 + num_dimensions)]
+
+  def means(self, observations: Array) -> Floats:
+    """The Gaussian's means: observations [B, ...] -> float32 [B, A]."""
+    return self._mlp(self._features(observations))[:, 1:]
 
 
-def _clip(values: Floats, low: float, high: float) -> Floats:
-  # For so few numbers this takes a quarter of the time of np.clip.
-  clipped: Floats = np.minimum(np.maximum(values, np.float32(low)), np.float32(high))
-  return clipped
+class ActingNafNetwork(_AroundMeans):
+  """`NafNetwork`'s means, with noise for exploration."""
+
+  def __init__(
+    self, encoding: Encoding, num_dimensions: int, network: NetworkConfig, noise: GaussianNoise | None, vector: Floats
+  ):
+    """Takes the weights that `flatten_weights` made; the arguments are those of `ActingDeterministicPolicy`.
+
+    Raises:
+      UserError: the vector has another length than such a network's weights.
+    """
+    super().__init__(noise)
+    _, (self._mlp,), self._features = _split(vector, self.layers(encoding, num_dimensions, network), encoding, network)
+    self._num_dimensions = num_dimensions
+
+  @staticmethod
+  def layers(encoding: Encoding, num_dimensions: int, network: NetworkConfig) -> list[Layers]:
+    """The sizes of its MLPs, in the order of their weights."""
+    return [(encoding.inputs, *network.hidden_sizes, output_count(num_dimensions))]
+
+  def means(self, observations: Array) -> Floats:
+    """The best actions by Q, which may leave [-1, 1]: observations [B, ...] -> float32 [B, A]."""
+    return self._mlp(self._features(observations))[:, 1 : 1 + self._num_dimensions]
 
 
 class _Features:
@@ -181,42 +249,47 @@ class _Features:
     if self._normalization is None:
       return encoded
     scale, shift = self._normalization
-    return _clip((encoded - shift) * scale, *FEATURE_RANGE)
+    return clip((encoded - shift) * scale, *FEATURE_RANGE)
 
 
 class _Mlp:
-  def __init__(self, parts: Sequence[Floats]):
+  def __init__(self, parts: Sequence[Floats], network: NetworkConfig):
     self._layers = list(zip(parts[1::2], parts[::2], strict=True))
+    self._is_softsign = network.activation == "softsign"
 
-  def __call__(self, inputs: Floats, then_relu: bool = False) -> Floats:
+  def __call__(self, inputs: Floats, then_activate: bool = False) -> Floats:
     # In place, with the method `dot` and a float32 constant: for one observation, numpy's overhead is most of the cost.
     hidden, last = inputs, len(self._layers) - 1
     for index, (weights, bias) in enumerate(self._layers):
       hidden = hidden.dot(weights)
       hidden += bias
-      if index < last or then_relu:
-        np.maximum(hidden, _ZERO, out=hidden)
+      if index < last or then_activate:
+        if self._is_softsign:
+          hidden /= _ONE + np.abs(hidden)
+        else:
+          np.maximum(hidden, _ZERO, out=hidden)
     return hidden
 
 
-def count_of(mlps: Sequence[Layers], encoding: Encoding, network: NetworkConfig) -> int:
-  """How many weights a network with these MLPs has."""
-  return sum(math.prod(shape) for shape in _shapes(mlps, encoding, network))
+def count_of(mlps: Sequence[Layers], encoding: Encoding, network: NetworkConfig, own: int = 0) -> int:
+  """How many weights a network with these MLPs, and `own` weights that belong to no layer, has."""
+  return sum(math.prod(shape) for shape in _shapes(mlps, encoding, network, own))
 
 
-def _shapes(mlps: Sequence[Layers], encoding: Encoding, network: NetworkConfig) -> list[Shape]:
-  """Of the weights, in their order."""
+def _shapes(mlps: Sequence[Layers], encoding: Encoding, network: NetworkConfig, own: int) -> list[Shape]:
+  """Of the weights, in their order: a module's own variables come before those of its modules."""
   of_mlps: list[Shape] = [
     shape for sizes in mlps for rows, columns in itertools.pairwise(sizes) for shape in ((columns,), (rows, columns))
   ]
   of_features: list[Shape] = [(encoding.inputs,)] * 2 if network.normalize_observations else []
-  return [*of_mlps, *of_features]
+  return [(own,), *of_mlps, *of_features]
 
 
 def _split(
-  vector: Floats, mlps: Sequence[Layers], encoding: Encoding, network: NetworkConfig
-) -> tuple[list[_Mlp], _Features]:
-  """MLPs of these sizes, and the features, from the weights of a network whose MLPs come first."""
-  parts = iter(split_vector(vector, _shapes(mlps, encoding, network)))
-  networks = [_Mlp(list(itertools.islice(parts, 2 * (len(sizes) - 1)))) for sizes in mlps]
-  return networks, _Features(encoding, list(parts))
+  vector: Floats, mlps: Sequence[Layers], encoding: Encoding, network: NetworkConfig, own: int = 0
+) -> tuple[Floats, list[_Mlp], _Features]:
+  """The network's `own` weights, MLPs of these sizes, and the features, from the weights of a network whose MLPs come first."""
+  first, *rest = split_vector(vector, _shapes(mlps, encoding, network, own))
+  parts = iter(rest)
+  networks = [_Mlp(list(itertools.islice(parts, 2 * (len(sizes) - 1))), network) for sizes in mlps]
+  return first, networks, _Features(encoding, list(parts))

@@ -7,24 +7,28 @@ from typing import TypeVar
 import numpy as np
 from acme import specs
 
-from configs import RunConfig, UserError
+from configs import RunConfig, UserError, VRacerConfig
 from networks.acting import (
   ActingDeterministicPolicy,
   ActingGaussianPolicy,
+  ActingNafNetwork,
   ActingPolicy,
   ActingQNetwork,
+  ActingValueGaussianPolicy,
   Layers,
   count_of,
 )
 from networks.encoding import Encoding, encoding_of
+from networks.exploration import GaussianNoise, OrnsteinUhlenbeckNoise
 from networks.layers import StackedMlp
-from networks.policy_networks import DeterministicPolicy, GaussianPolicy
+from networks.naf_network import NafNetwork
+from networks.policy_networks import DeterministicPolicy, GaussianPolicy, ValueGaussianPolicy
 from networks.q_network import QNetwork
 from networks.weights import Floats
 
 T = TypeVar("T")
 
-PolicyModule = QNetwork | GaussianPolicy | DeterministicPolicy
+PolicyModule = QNetwork | GaussianPolicy | DeterministicPolicy | ValueGaussianPolicy | NafNetwork
 
 
 def make_policy(config: RunConfig, spec: specs.EnvironmentSpec, seed: int | None = None) -> PolicyModule:
@@ -64,6 +68,42 @@ def make_deterministic_policy(
   return DeterministicPolicy(encoding, dimensions, config.network, _or_random(seed), config.learner.mixed_precision)
 
 
+def make_value_gaussian_policy(
+  config: RunConfig, spec: specs.EnvironmentSpec, seed: int | None = None
+) -> ValueGaussianPolicy:
+  """A value and a Gaussian policy in one network; arguments and errors are those of `make_policy`.
+
+  The initial deviation is the field `initial_deviation` of the algorithm's config.
+  """
+  encoding, dimensions = _sizes(config, spec)
+  deviation = _own(config, "initial_deviation", VRacerConfig.initial_deviation)
+  return ValueGaussianPolicy(
+    encoding, dimensions, config.network, _or_random(seed), config.learner.mixed_precision, deviation
+  )
+
+
+def make_naf_network(config: RunConfig, spec: specs.EnvironmentSpec, seed: int | None = None) -> NafNetwork:
+  """NAF's network; arguments and errors are those of `make_policy`."""
+  encoding, dimensions = _sizes(config, spec)
+  return NafNetwork(encoding, dimensions, config.network, _or_random(seed), config.learner.mixed_precision)
+
+
+def make_own_noise(config: RunConfig, spec: specs.EnvironmentSpec) -> OrnsteinUhlenbeckNoise | None:
+  """The noise that one environment adds to its actions, with a memory of its own.
+
+  Returns:
+    None if the noise has no memory; then the policy adds it to the actions of all environments at once.
+
+  Raises:
+    UserError: the algorithm cannot act in such an environment.
+  """
+  if not _has_own_noise(config):
+    return None
+  _, dimensions = _sizes(config, spec)
+  noise, reversion = _own(config, "action_noise", 0.0), _own(config, "noise_reversion", 1.0)
+  return OrnsteinUhlenbeckNoise(dimensions, noise, reversion, config.learner.stores_behaviour)
+
+
 def make_acting_policy(config: RunConfig, spec: specs.EnvironmentSpec, vector: Floats) -> ActingPolicy:
   """The run's policy in numpy, with published weights, float32 [P].
 
@@ -80,8 +120,9 @@ def count_weights(config: RunConfig, spec: specs.EnvironmentSpec) -> int:
     UserError: the algorithm cannot act in such an environment.
   """
   encoding, outputs = _sizes(config, spec)
-  layers = _FAMILIES[config.learner.algorithm.POLICY].layers(config, encoding, outputs)
-  return count_of(layers, encoding, config.network)
+  family = _FAMILIES[config.learner.algorithm.POLICY]
+  own = outputs if family.has_deviation else 0
+  return count_of(family.layers(config, encoding, outputs), encoding, config.network, own)
 
 
 def make_acting_q_network(config: RunConfig, spec: specs.EnvironmentSpec, vector: Floats) -> ActingQNetwork:
@@ -105,17 +146,47 @@ def _make_acting_deterministic_policy(
   config: RunConfig, spec: specs.EnvironmentSpec, vector: Floats
 ) -> ActingDeterministicPolicy:
   encoding, dimensions = _sizes(config, spec)
-  noise = _own(config, "action_noise", 0.0)
-  return ActingDeterministicPolicy(encoding, dimensions, config.network, noise, vector)
+  return ActingDeterministicPolicy(encoding, dimensions, config.network, _shared_noise(config), vector)
+
+
+def _make_acting_value_gaussian_policy(
+  config: RunConfig, spec: specs.EnvironmentSpec, vector: Floats
+) -> ActingValueGaussianPolicy:
+  encoding, dimensions = _sizes(config, spec)
+  return ActingValueGaussianPolicy(encoding, dimensions, config.network, config.learner.stores_behaviour, vector)
+
+
+def _make_acting_naf_network(config: RunConfig, spec: specs.EnvironmentSpec, vector: Floats) -> ActingNafNetwork:
+  encoding, dimensions = _sizes(config, spec)
+  return ActingNafNetwork(encoding, dimensions, config.network, _shared_noise(config), vector)
+
+
+def _has_own_noise(config: RunConfig) -> bool:
+  return _own(config, "noise", "gaussian") == "ornstein_uhlenbeck"
+
+
+def _shared_noise(config: RunConfig) -> GaussianNoise | None:
+  """The noise that a policy adds to the actions of all environments; None if each adds its own."""
+  if _has_own_noise(config):
+    return None
+  return GaussianNoise(_own(config, "action_noise", 0.0), config.learner.stores_behaviour)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Family:
-  """A kind of policy: as a module for the learner, in numpy for acting, and the sizes of its MLPs."""
+  """A kind of policy: as a module for the learner, in numpy for acting, and the sizes of its MLPs.
+
+  Attributes:
+    module: makes the module.
+    acting: makes its counterpart in numpy.
+    layers: sizes of the MLPs, in the order of their weights.
+    has_deviation: whether it has a weight for each action dimension that belongs to no layer.
+  """
 
   module: Callable[[RunConfig, specs.EnvironmentSpec, int | None], PolicyModule]
   acting: Callable[[RunConfig, specs.EnvironmentSpec, Floats], ActingPolicy]
   layers: Callable[[RunConfig, Encoding, int], list[Layers]]
+  has_deviation: bool = False
 
 
 # By `AlgorithmConfig.POLICY`.
@@ -137,24 +208,38 @@ _FAMILIES = {
     _make_acting_deterministic_policy,
     lambda config, encoding, dimensions: ActingDeterministicPolicy.layers(encoding, dimensions, config.network),
   ),
+  "value_gaussian": _Family(
+    make_value_gaussian_policy,
+    _make_acting_value_gaussian_policy,
+    lambda config, encoding, dimensions: ActingValueGaussianPolicy.layers(encoding, dimensions, config.network),
+    has_deviation=True,
+  ),
+  "naf": _Family(
+    make_naf_network,
+    _make_acting_naf_network,
+    lambda config, encoding, dimensions: ActingNafNetwork.layers(encoding, dimensions, config.network),
+  ),
 }
 
 
-def make_critics(config: RunConfig, spec: specs.EnvironmentSpec, outputs: int, seed: int) -> StackedMlp:
-  """Twin critics (Fujimoto et al., 2018): features and actions side by side, [B, inputs + A] -> float32 [2, B, outputs].
+def make_critics(
+  config: RunConfig, spec: specs.EnvironmentSpec, outputs: int, seed: int, critics: int = 2
+) -> StackedMlp:
+  """Critics: features and actions side by side, [B, inputs + A] -> float32 [critics, B, outputs].
 
   Args:
     config: of the run.
     spec: of the environment.
     outputs: 1 for a value, or the number of quantiles.
     seed: of the initial weights.
+    critics: how many; two are twin critics (Fujimoto et al., 2018).
 
   Raises:
     UserError: the algorithm cannot act in such an environment.
   """
   encoding, dimensions = _sizes(config, spec)
   sizes = (encoding.inputs + dimensions, *config.network.hidden_sizes, outputs)
-  return StackedMlp(2, sizes, seed, config.learner.mixed_precision)
+  return StackedMlp(critics, sizes, seed, config.learner.mixed_precision, config.network)
 
 
 def _or_random(seed: int | None) -> int:

@@ -1,4 +1,4 @@
-"""Policy networks for continuous actions in [-1, 1]^A, and the tanh-squashed Gaussian."""
+"""Policy networks for continuous actions, and the tanh-squashed Gaussian."""
 
 import math
 
@@ -34,7 +34,7 @@ class GaussianPolicy(snt.Module):
     Args:
       encoding: of the observations.
       num_dimensions: A.
-      network: its hidden layers, and whether observations are normalised.
+      network: the config of its layers, and whether observations are normalised.
       seed: of the initial weights.
       mixed_precision: whether hidden layers are computed in float16.
       dropout: dropout rate of the hidden layers in training.
@@ -42,7 +42,7 @@ class GaussianPolicy(snt.Module):
     super().__init__("gaussian_policy")
     self.features = Features(encoding, network.normalize_observations)
     sizes = (encoding.inputs, *network.hidden_sizes, 2 * num_dimensions)
-    self._mlp = Mlp(sizes, seed, dropout, mixed_precision)
+    self._mlp = Mlp(sizes, seed, dropout, mixed_precision, network=network)
 
   def __call__(
     self, features: tf.Tensor, is_training: bool = False, trace: Trace | None = None
@@ -69,13 +69,14 @@ class DeterministicPolicy(snt.Module):
     Args:
       encoding: of the observations.
       num_dimensions: A.
-      network: its hidden layers, and whether observations are normalised.
+      network: the config of its layers, and whether observations are normalised.
       seed: of the initial weights.
       mixed_precision: whether hidden layers are computed in float16.
     """
     super().__init__("deterministic_policy")
     self.features = Features(encoding, network.normalize_observations)
-    self._mlp = Mlp((encoding.inputs, *network.hidden_sizes, num_dimensions), seed, mixed_precision=mixed_precision)
+    sizes = (encoding.inputs, *network.hidden_sizes, num_dimensions)
+    self._mlp = Mlp(sizes, seed, mixed_precision=mixed_precision, network=network)
 
   def __call__(self, features: tf.Tensor, trace: Trace | None = None) -> tf.Tensor:
     """The actions. Every layer is appended to `trace`."""
@@ -84,6 +85,54 @@ class DeterministicPolicy(snt.Module):
   def best_actions(self, observations: tf.Tensor) -> tf.Tensor:
     """The actions: float32 [B, A]."""
     return self(self.features(observations))
+
+
+class ValueGaussianPolicy(snt.Module):
+  """A state's value and a Gaussian policy whose deviation all states share: V-RACER's network (ReF-ER, Section 2, Appendix A).
+
+  features [B, inputs] -> (value [B], mean [B, A], standard deviation [A]), float32. The mean has no bounds. The deviation is the
+  softplus of a vector that is trained with the layers.
+
+  Attributes:
+    features: turns observations into the network's inputs.
+    raw_deviation: float32 [A], that vector.
+  """
+
+  def __init__(
+    self,
+    encoding: Encoding,
+    num_dimensions: int,
+    network: NetworkConfig,
+    seed: int,
+    mixed_precision: bool,
+    initial_deviation: float,
+  ):
+    """Makes the layers, with their variables.
+
+    Args:
+      encoding: of the observations.
+      num_dimensions: A.
+      network: the config of its layers, and whether observations are normalised.
+      seed: of the initial weights.
+      mixed_precision: whether hidden layers are computed in float16.
+      initial_deviation: of each component at first, above 0.
+    """
+    super().__init__("value_gaussian_policy")
+    self.features = Features(encoding, network.normalize_observations)
+    sizes = (encoding.inputs, *network.hidden_sizes, 1 + num_dimensions)
+    self._mlp = Mlp(sizes, seed, mixed_precision=mixed_precision, network=network)
+    # The inverse of the softplus.
+    raw = initial_deviation + math.log(-math.expm1(-initial_deviation))
+    self.raw_deviation = tf.Variable(tf.fill([num_dimensions], raw), name="raw_deviation")
+
+  def __call__(self, features: tf.Tensor, trace: Trace | None = None) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Value, mean and deviation. Every layer is appended to `trace`, which the deviation is not part of."""
+    outputs = self._mlp(features, trace=trace)
+    return outputs[:, 0], outputs[:, 1:], tf.nn.softplus(self.raw_deviation)
+
+  def best_actions(self, observations: tf.Tensor) -> tf.Tensor:
+    """The means, clipped to [-1, 1]: float32 [B, A]."""
+    return tf.clip_by_value(self(self.features(observations))[1], -1.0, 1.0)
 
 
 def squash(mean: tf.Tensor, log_std: tf.Tensor, noise: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

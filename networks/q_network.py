@@ -1,11 +1,13 @@
 """The Q-network."""
 
+import functools
+
 import sonnet as snt
 import tensorflow as tf
 
 from configs import NetworkConfig
 from networks.encoding import Encoding
-from networks.layers import Features, Mlp, Trace
+from networks.layers import Features, Mlp, Trace, activation_of
 
 
 class QNetwork(snt.Module):
@@ -32,7 +34,7 @@ class QNetwork(snt.Module):
     Args:
       encoding: of the observations.
       num_actions: outputs.
-      network: its hidden layers, and whether observations are normalised.
+      network: the config of its layers, and whether observations are normalised.
       seed: of the initial weights; biases start at 0.
       mixed_precision: whether hidden layers are computed in float16.
       dueling: whether the network has two streams.
@@ -40,21 +42,23 @@ class QNetwork(snt.Module):
     super().__init__("q_network")
     self.features = Features(encoding, network.normalize_observations)
     self._dueling = dueling
+    self._activation = activation_of(network)
+    make = functools.partial(Mlp, mixed_precision=mixed_precision, network=network)
     if not dueling:
-      self._values = Mlp((encoding.inputs, *network.hidden_sizes, num_actions), seed, mixed_precision=mixed_precision)
+      self._values = make((encoding.inputs, *network.hidden_sizes, num_actions), seed)
       return
     *shared, last = (encoding.inputs, *network.hidden_sizes)
     self._shared = None
     if len(shared) > 1:
-      self._shared = Mlp(shared, seed, mixed_precision=mixed_precision, ends_network=False)
-    self._state_value = Mlp((shared[-1], last, 1), seed + 1, mixed_precision=mixed_precision)
-    self._advantages = Mlp((shared[-1], last, num_actions), seed + 2, mixed_precision=mixed_precision)
+      self._shared = make(shared, seed, ends_network=False)
+    self._state_value = make((shared[-1], last, 1), seed + 1)
+    self._advantages = make((shared[-1], last, num_actions), seed + 2)
 
   def __call__(self, features: tf.Tensor, trace: Trace | None = None) -> tf.Tensor:
     """Q(s, .). Every layer is appended to `trace`."""
     if not self._dueling:
       return self._values(features, trace=trace)
-    hidden = features if self._shared is None else tf.nn.relu(self._shared(features, trace=trace))
+    hidden = features if self._shared is None else self._activation(self._shared(features, trace=trace))
     advantages = self._advantages(hidden, trace=trace)
     return self._state_value(hidden, trace=trace) + advantages - tf.reduce_mean(advantages, axis=-1, keepdims=True)
 

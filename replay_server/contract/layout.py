@@ -197,12 +197,12 @@ def make_row_codec(
 
 
 def run_codec(config: RunConfig, spec: specs.EnvironmentSpec) -> RowCodec:
-  """The row of a run: a transition, and the extra fields of the run's algorithm.
+  """The row of a run: a transition, and what else its learner reads.
 
   Raises:
     UserError: as `make_row_codec`.
   """
-  return make_row_codec(spec, config.learner.algorithm.row_fields(spec.actions.shape))
+  return make_row_codec(spec, config.learner.row_fields(spec.actions.shape))
 
 
 AnyShape: TypeAlias = TableShape | QueueShape | PaceShape
