@@ -48,7 +48,7 @@ class UnusableRows:
   def __init__(self, manifest: Manifest):
     """Counts nothing yet; `manifest` is the run's."""
     self._codec = manifest.codec
-    self._check = RowCheck(manifest.codec, manifest.spec)
+    self._check = RowCheck(manifest.codec, manifest.spec, manifest.config.learner.stores_behaviour)
     self._window: collections.deque[_Found] = collections.deque()
     self._by_writer: collections.Counter[int] = collections.Counter()
 

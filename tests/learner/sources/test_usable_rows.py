@@ -66,6 +66,29 @@ def test_a_row_that_cannot_be_learned_from_is_found_among_others_and_described(
   assert check.reason(rows[0, 1]) == reason
 
 
+@pytest.mark.parametrize(
+  ("action", "behaviour", "is_usable"),
+  [
+    ([0.5, 1.5], [0.4, 1.2, 0.1, 0.1], True),  # Outside the bounds, but at three deviations of the mean.
+    ([0.5, -7.0], [0.4, -7.2, 0.1, 0.1], True),
+    ([0.5, 1.5], [0.4, 1.19, 0.1, 0.1], False),
+    ([0.75, 0.0], [0.4, 0.0, 0.1, 0.1], False),
+    ([0.4, 0.0], [0.4, 0.0, 0.1, 0.0], False),  # A Gaussian has a deviation.
+    ([0.4, 0.0], [0.4, 0.0, -0.1, 0.1], False),
+    ([0.4, 0.0], [np.nan, 0.0, 0.1, 0.1], False),
+  ],
+)
+def test_where_rows_hold_their_behaviour_an_action_lies_near_its_mean_instead_of_in_the_bounds(
+  action: list[float], behaviour: list[float], is_usable: bool
+) -> None:
+  codec = make_row_codec(CONTINUOUS, {"behaviour": ("float32", (4,))})
+  check = RowCheck(codec, CONTINUOUS, stores_behaviour=True)
+  row = _packed(codec, action=action, behaviour=behaviour)
+  assert check.unusable(np.stack([row, row])[None]).tolist() == [[not is_usable] * 2]
+  if not is_usable:
+    assert check.reason(row).startswith(("its action is [", "its behaviour is [nan"))
+
+
 def test_rounding_does_not_make_a_row_unusable() -> None:
   codec = make_row_codec(CONTINUOUS)
   row = _packed(
