@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
   from configs import ActorConfig as ActorConfig
   from configs import CagradConfig as CagradConfig
+  from configs import DdpgConfig as DdpgConfig
   from configs import DdqnConfig as DdqnConfig
   from configs import EnvironmentConfig as EnvironmentConfig
   from configs import EpisodesLost as EpisodesLost
   from configs import EvaluatorConfig as EvaluatorConfig
   from configs import EventSpec as EventSpec
   from configs import LearnerConfig as LearnerConfig
+  from configs import NafConfig as NafConfig
   from configs import NetworkConfig as NetworkConfig
   from configs import PriorityConfig as PriorityConfig
   from configs import QrSacConfig as QrSacConfig
@@ -44,6 +46,7 @@ _MODULES = {
   "ActorConfig": "configs",
   "And": "environments",
   "CagradConfig": "configs",
+  "DdpgConfig": "configs",
   "DdqnConfig": "configs",
   "EnvironmentConfig": "configs",
   "EpisodeEnd": "environments",
@@ -54,6 +57,7 @@ _MODULES = {
   "Held": "environments",
   "Info": "environments",
   "LearnerConfig": "configs",
+  "NafConfig": "configs",
   "NetworkConfig": "configs",
   "Not": "environments",
   "Or": "environments",

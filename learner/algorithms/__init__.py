@@ -6,7 +6,9 @@ from acme import specs
 
 from configs import RunConfig
 from learner.algorithms.algorithm import Algorithm
+from learner.algorithms.ddpg import Ddpg
 from learner.algorithms.ddqn import DoubleDqn
+from learner.algorithms.naf import Naf
 from learner.algorithms.sac import QrSac, SoftActorCritic
 from learner.algorithms.td3 import Td3
 
@@ -18,6 +20,8 @@ ALGORITHMS: dict[str, Callable[[RunConfig, specs.EnvironmentSpec, int], Algorith
   "sac": SoftActorCritic,
   "qr_sac": QrSac,
   "td3": Td3,
+  "ddpg": Ddpg,
+  "naf": Naf,
 }
 
 

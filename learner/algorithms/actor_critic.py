@@ -1,4 +1,4 @@
-"""What algorithms with a policy and twin critics share."""
+"""What algorithms with a policy and critics share."""
 
 import tensorflow as tf
 from acme import specs
@@ -14,10 +14,10 @@ from networks import DeterministicPolicy, GaussianPolicy, StackedMlp, Trace, mak
 
 
 class ActorCritic(Algorithm):
-  """A policy, twin critics and their target networks, and an optimiser each for policy and critics.
+  """A policy, critics and their target networks, and an optimiser each for policy and critics.
 
   Attributes:
-    critics: the twin critics.
+    critics: the critics.
     target_critics: their target networks.
     noise: generates the updates' noise.
   """
@@ -31,6 +31,7 @@ class ActorCritic(Algorithm):
     seed: int,
     policy: GaussianPolicy | DeterministicPolicy,
     critic_outputs: int = 1,
+    critics: int = 2,
   ):
     """Makes the critics.
 
@@ -40,6 +41,7 @@ class ActorCritic(Algorithm):
       seed: of the initial weights and of the noise.
       policy: the network to publish.
       critic_outputs: number of outputs of each critic: 1 for a value, or the number of quantiles.
+      critics: how many; two are twin critics.
 
     Raises:
       UserError: the algorithm cannot act in such an environment.
@@ -48,8 +50,8 @@ class ActorCritic(Algorithm):
     learner, algorithm = config.learner, config.learner.algorithm
     assert isinstance(algorithm, ActorCriticConfig)
     self._policy_l2 = algorithm.policy_l2
-    self.critics = make_critics(config, spec, critic_outputs, seed + 1)
-    self.target_critics = make_critics(config, spec, critic_outputs, seed + 1)
+    self.critics = make_critics(config, spec, critic_outputs, seed + 1, critics)
+    self.target_critics = make_critics(config, spec, critic_outputs, seed + 1, critics)
     self.noise = tf.random.Generator.from_seed(seed)
     self._policy_rate = algorithm.policy_learning_rate or learner.learning_rate
     limits = learner.max_gradient_norm, learner.mixed_precision
@@ -59,12 +61,13 @@ class ActorCritic(Algorithm):
   def _outputs(
     self, critics: StackedMlp, features: tf.Tensor, actions: tf.Tensor, trace: Trace | None = None
   ) -> tf.Tensor:
-    """The outputs of both critics, float32 [2, B, critic_outputs]."""
+    """The outputs of all critics, float32 [critics, B, critic_outputs]."""
     return critics(tf.concat([features, actions], axis=-1), trace)
 
-  def _improve_critics(self, loss: LossFunction, batch: Batch, rule: GradientRule) -> Loss:
-    """Takes a step of the critics."""
-    return rule.minimise(self._critics_optimizer, loss, batch)
+  def _improve_critics(self, loss: LossFunction, batch: Batch, rule: GradientRule, l2_weight: float = 0.0) -> Loss:
+    """Takes a step of the critics, with an L2 penalty on their weights if it has a weight."""
+    penalty = (lambda: l2(self.critics.weights, l2_weight)) if l2_weight else None
+    return rule.minimise(self._critics_optimizer, loss, batch, penalty)
 
   def _improve_policy(self, loss: LossFunction, batch: Batch, rule: GradientRule) -> Loss:
     """Takes a step of the policy, with an L2 penalty on its weights if the config has one."""

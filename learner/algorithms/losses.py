@@ -61,15 +61,31 @@ def td_errors(q_tm1: tf.Tensor, r_t: tf.Tensor, discount_t: tf.Tensor, v_t: tf.T
   """Every critic's temporal-difference error against one target.
 
   Args:
-    q_tm1: float32 [critics, B], of the action taken.
+    q_tm1: float32 [critics, B], of the action taken; [B] of one critic.
     r_t: float32 [B], the row's n-step reward.
     discount_t: float32 [B], discount of the value after these steps; 0 where the episode terminated.
     v_t: float32 [B], value of the last observation.
 
   Returns:
-    float32 [critics, B], target minus value; no gradient passes through the target.
+    float32 of q_tm1's shape, target minus value; no gradient passes through the target.
   """
   return tf.stop_gradient(r_t + discount_t * v_t) - q_tm1
+
+
+def quadratic_values(values: tf.Tensor, means: tf.Tensor, lowers: tf.Tensor, actions: tf.Tensor) -> tf.Tensor:
+  """NAF's Q(s, a) = V(s) - [a - m(s)]' L(s) L(s)' [a - m(s)] (Gu et al., 2016; ReF-ER, Eq. 4, which has no factor 1/2).
+
+  Args:
+    values: float32 [B], V.
+    means: float32 [B, A], m.
+    lowers: float32 [B, A, A], L, lower-triangular.
+    actions: float32 [B, A], a.
+
+  Returns:
+    float32 [B], at most V.
+  """
+  away = tf.linalg.matvec(lowers, actions - means, transpose_a=True)
+  return values - tf.reduce_sum(tf.square(away), axis=-1)
 
 
 def lesser_distribution(quantiles: tf.Tensor) -> tf.Tensor:
@@ -111,7 +127,7 @@ def quantile_huber(quantiles: tf.Tensor, targets: tf.Tensor, kappa: float) -> tf
 
 
 def l2(variables: Sequence[tf.Variable], weight: float) -> tf.Tensor:
-  """`weight` times the sum of squares of all weights except biases, float32 ()."""
+  """`weight` times the sum of squares of all variables but vectors, which one network's biases are, float32 ()."""
   if not weight:
     return tf.zeros(())
   return weight * tf.add_n([tf.reduce_sum(tf.square(variable)) for variable in variables if variable.shape.rank > 1])

@@ -8,8 +8,10 @@ import pytest
 from acme import specs
 
 from configs import (
+  DdpgConfig,
   DdqnConfig,
   LearnerConfig,
+  NafConfig,
   NetworkConfig,
   QrSacConfig,
   RunConfig,
@@ -45,7 +47,7 @@ def test_workers_take_their_own_epsilons_in_turn():
   assert [config.epsilon_at(worker, 10_000) for worker in range(4)] == [0.5, 0.25, 0.125, 0.5]
 
 
-@pytest.mark.parametrize("name", ["sac", "qr_sac", "td3"])
+@pytest.mark.parametrize("name", ["sac", "qr_sac", "td3", "ddpg", "naf"])
 def test_policies_with_noise_of_their_own_take_no_random_actions(name):
   assert ALGORITHMS[name]().epsilon_at(0, 0) == 0
 
@@ -90,6 +92,19 @@ def test_no_algorithm_needs_more_of_a_row_than_the_transition(name):
     (lambda: Td3Config(target_period=-2), r"learner\.algorithm\.target_period is -2"),
     (lambda: Td3Config(target_noise=-0.1), r"learner\.algorithm\.target_noise is -0\.1"),
     (lambda: Td3Config(action_noise=-1.0), r"learner\.algorithm\.action_noise is -1\.0"),
+    (lambda: DdpgConfig(policy_learning_rate=0.0), r"learner\.algorithm\.policy_learning_rate is 0\.0"),
+    (
+      lambda: DdpgConfig(critic_l2=-1.0),
+      r"learner\.algorithm\.critic_l2 is -1\.0: it must be a finite number, 0 or more\.",
+    ),
+    (lambda: DdpgConfig(policy_l2=-1.0), r"learner\.algorithm\.policy_l2 is -1\.0"),
+    (lambda: NafConfig(action_noise=-1.0), r"learner\.algorithm\.action_noise is -1\.0"),
+    (
+      lambda: DdpgConfig(noise="pink"),  # type: ignore[arg-type]  # That is the mistake.
+      r"learner\.algorithm\.noise is 'pink': use one of gaussian, ornstein_uhlenbeck\.$",
+    ),
+    (lambda: NafConfig(noise_reversion=0.0), r"learner\.algorithm\.noise_reversion is 0\.0: it must lie in \(0, 1\]\."),
+    (lambda: DdpgConfig(noise_reversion=1.5), r"learner\.algorithm\.noise_reversion is 1\.5"),
     (
       lambda: RunConfig(network=NetworkConfig(()), learner=LearnerConfig(algorithm=DdqnConfig(dueling=True))),
       r"learner\.algorithm\.dueling splits the last hidden layer, and network\.hidden_sizes is empty",
@@ -123,8 +138,11 @@ def test_an_algorithm_without_its_defaults_keeps_its_name():
   ("algorithm", "sentence"),
   [
     ("scx", r"There is no algorithm 'scx' for learner\.algorithm: did you mean 'sac'\?"),
-    ({"name": "qqq"}, r"There is no algorithm 'qqq' for learner\.algorithm: there are ddqn, sac, qr_sac, td3\."),
-    ({"temperature": 1}, r"learner\.algorithm has the name None: use one of ddqn, sac, qr_sac, td3\."),
+    (
+      {"name": "qqq"},
+      r"There is no algorithm 'qqq' for learner\.algorithm: there are ddqn, sac, qr_sac, td3, ddpg, naf\.",
+    ),
+    ({"temperature": 1}, r"learner\.algorithm has the name None: use one of ddqn, sac, qr_sac, td3, ddpg, naf\."),
     (
       {"name": "sac", "temprature": 1},
       r"The config has no key 'learner\.algorithm\.temprature': did you mean 'temperature'",
@@ -193,7 +211,7 @@ def test_a_further_algorithm_is_one_more_member(monkeypatch):
   config = override(RunConfig(), {"learner.algorithm": "toy", "learner.algorithm.rate": "0.25"})
   assert config.learner.algorithm == _ToyConfig(0.25)
   assert from_json(to_json(config)) == config
-  with pytest.raises(UserError, match="there are ddqn, sac, qr_sac, td3, toy"):
+  with pytest.raises(UserError, match="there are ddqn, sac, qr_sac, td3, ddpg, naf, toy"):
     override(RunConfig(), {"learner.algorithm": "qqq"})
   # And it publishes the kind of policy that it names.
   scalar = specs.Array((), np.float32)

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configs import RunConfig, UserError, from_dict, from_json, override, to_dict, to_json, without_defaults
-from configs.algorithms import ALGORITHMS
 from configs.migration import MOVED_KEYS, former_form, upgraded
 
 STORED = {path.stem: json.loads(path.read_text()) for path in (pathlib.Path(__file__).parent / "former").glob("*.json")}
@@ -122,8 +121,8 @@ def test_a_nested_config_is_read_too():
   assert from_dict({"config": former}, dict[str, RunConfig]) == {"config": from_dict(former)}
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_an_algorithm_at_its_defaults_is_written_as_its_name(name):
+@pytest.mark.parametrize("name", ["ddqn", "sac", "qr_sac", "td3"])
+def test_an_algorithm_that_existed_then_is_written_as_its_name_at_its_defaults(name):
   former = former_form({"learner": {"algorithm": {"name": name}}})
   assert former == ({} if name == "ddqn" else {"learner": {"algorithm": name}})
 

@@ -35,6 +35,16 @@ COMBINED = {
   "learner.algorithm.policy_dropout": "0.1",
   "actor.environments": "3",
 }
+# Noise that each of several environments remembers, and PER.
+DDPG = {
+  "learner.algorithm": "ddpg",
+  "learner.algorithm.critic_l2": "0.0001",
+  "learner.algorithm.noise": "ornstein_uhlenbeck",
+  "network.activation": "softsign",
+  "network.initializer": "glorot",
+  "replay.default.selector": "prioritized",
+  "actor.environments": "3",
+}
 
 
 @pytest.mark.parametrize(
@@ -43,6 +53,8 @@ COMBINED = {
     ("pendulum_sac", {}),
     ("pendulum_qr_sac", {}),
     ("pendulum_td3", {"network.normalize_observations": "true"}),
+    ("pendulum_td3", DDPG),
+    ("pendulum_td3", {"learner.algorithm": "naf", "network.output_scale": "0.1"}),
     ("lunar_lander_qr_sac", COMBINED),
   ],
 )

@@ -26,7 +26,7 @@ from tests.learner.conftest import SPEC
 
 CONTINUOUS_SPEC = SPEC._replace(actions=specs.BoundedArray((2,), np.float32, -1.0, 1.0, "action"))
 AXES: Mapping[str, tuple[Any, ...]] = {
-  "algorithm": ("ddqn", "sac", "qr_sac", "td3"),
+  "algorithm": ("ddqn", "sac", "qr_sac", "td3", "ddpg", "naf"),
   "bias_correction": ("none", "counts", "priority_sum", "balance"),
   "default_selector": ("uniform", "prioritized"),
   "event_selector": ("uniform", "prioritized"),
@@ -42,13 +42,14 @@ AXES: Mapping[str, tuple[Any, ...]] = {
   "prefetch": (False, True),
   "mixup": ("none", "s4rl", "noise"),
 }
+CONTINUOUS = ("sac", "qr_sac", "td3", "ddpg", "naf")
 REFUSED = {
   # Counting needs discrete actions and a default table that does not draw by priority.
-  *((("algorithm", name), ("bias_correction", "counts")) for name in ("sac", "qr_sac", "td3")),
+  *((("algorithm", name), ("bias_correction", "counts")) for name in CONTINUOUS),
   (("bias_correction", "counts"), ("default_selector", "prioritized")),
   # Parts of networks that the algorithm lacks.
-  *((("algorithm", name), ("dueling", True)) for name in ("sac", "qr_sac", "td3")),
-  *((("algorithm", name), ("dropout", True)) for name in ("ddqn", "td3")),
+  *((("algorithm", name), ("dueling", True)) for name in CONTINUOUS),
+  *((("algorithm", name), ("dropout", True)) for name in ("ddqn", "td3", "ddpg", "naf")),
   # Only SAC's policies have dropout, and only double DQN has two streams and can count; so dropout excludes both.
   (("dueling", True), ("dropout", True)),
   (("bias_correction", "counts"), ("dropout", True)),

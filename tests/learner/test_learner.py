@@ -11,12 +11,22 @@ import pytest
 import tensorflow as tf
 from acme import core, specs
 
-from configs import CagradConfig, NetworkConfig, PriorityConfig, TableSpec, UserError
-from configs.algorithms import ALGORITHMS
+from configs import (
+  CagradConfig,
+  DdpgConfig,
+  NafConfig,
+  NetworkConfig,
+  PriorityConfig,
+  TableSpec,
+  Td3Config,
+  UserError,
+)
+from configs.algorithms import ALGORITHMS, AlgorithmConfig
 from learner import checkpoint as checkpoint_module
 from learner.devices import choose_device
 from learner.learner import Learner, make_learner
 from replay_server.contract.policy import PolicySource, load_snapshot, save_snapshot
+from tests.behaviours import storing
 from tests.damage import files_in
 from tests.learner.conftest import FIELDS, SPEC, TABLES, checkpointed
 from tests.serving import wait_for
@@ -336,7 +346,7 @@ def test_a_loss_that_is_not_finite_names_the_tables_and_leaves_the_last_checkpoi
       np.testing.assert_array_equal(ours, theirs, err_msg=name)
 
 
-@pytest.mark.parametrize("algorithm", ["sac", "qr_sac", "td3"])
+@pytest.mark.parametrize("algorithm", ["sac", "qr_sac", "td3", "ddpg", "naf"])
 def test_a_critics_loss_that_is_not_finite_does_so_too(
   make_config, serve, learn, tmp_path: pathlib.Path, algorithm: str
 ) -> None:
@@ -356,6 +366,23 @@ def test_a_critics_loss_that_is_not_finite_does_so_too(
   for name, arrays in checkpointed(learn(filled)).items():
     for ours, theirs in zip(arrays, good[name], strict=True):
       np.testing.assert_array_equal(ours, theirs, err_msg=name)
+
+
+@pytest.mark.parametrize("kind", [Td3Config, DdpgConfig, NafConfig], ids=lambda kind: kind.NAME)
+def test_rows_with_a_behaviour_are_learned_from_although_their_actions_leave_the_bounds(
+  make_config, serve, learn, monkeypatch: pytest.MonkeyPatch, kind: type[AlgorithmConfig]
+) -> None:
+  config = make_config(TABLES)
+  learner_config = dataclasses.replace(config.learner, algorithm=storing(kind(), monkeypatch), **FIELDS)
+  actor = dataclasses.replace(config.actor, random_steps=0)
+  filled = serve(dataclasses.replace(config, learner=learner_config, actor=actor), spec=CONTINUOUS_SPEC)
+  values = {"action": np.array([1.5, -2.0], np.float32), "behaviour": np.array([1.3, -1.9, 0.1, 0.2], np.float32)}
+  filled.fill("default", range(10), **values)
+  filled.fill("done", range(5), **values)
+  learner = learn(filled)
+  learner.run(num_steps=2)
+  assert learner.gradient_steps == 4
+  assert not any("unusable" in name for name in learner.metrics())
 
 
 def test_critics_that_are_not_finite_are_not_saved(make_config, serve, learn, tmp_path: pathlib.Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from acme import specs
 
-from configs import DdqnConfig, LearnerConfig, NetworkConfig, RunConfig, SacConfig, Td3Config, UserError
+from configs import DdpgConfig, DdqnConfig, LearnerConfig, NetworkConfig, RunConfig, SacConfig, Td3Config, UserError
 from configs.algorithms import ALGORITHMS
 from networks import (
   count_weights,
@@ -42,12 +42,12 @@ def shifted(module):
 
 
 @pytest.mark.parametrize("normalize", [False, True])
-@pytest.mark.parametrize("algorithm", ["sac", "td3", "ddqn", "dueling"])
+@pytest.mark.parametrize("algorithm", ["sac", "td3", "ddpg", "naf", "ddqn", "dueling"])
 def test_weights_are_counted_without_the_network(algorithm: str, normalize: bool):
   run = make_run(algorithm if algorithm != "dueling" else "ddqn", (5, 4, 6), normalize_observations=normalize)
   if algorithm == "dueling":
     run = dataclasses.replace(run, learner=LearnerConfig(algorithm=DdqnConfig(dueling=True)))
-  spec = make_spec(ACTIONS if algorithm in ("sac", "td3") else specs.DiscreteArray(3))
+  spec = make_spec(ACTIONS if algorithm not in ("ddqn", "dueling") else specs.DiscreteArray(3))
   assert count_weights(run, spec) == len(flatten_weights(make_policy(run, spec, 0)))
 
 
@@ -89,7 +89,7 @@ def test_density_and_gradient_are_finite_where_the_action_is_at_its_bound(mean: 
 
 @pytest.mark.parametrize("normalized", [False, True])
 @pytest.mark.parametrize("hidden_sizes", [(), (7,), (5, 3)])
-@pytest.mark.parametrize("algorithm", ["sac", "qr_sac", "td3"])
+@pytest.mark.parametrize("algorithm", ["sac", "qr_sac", "td3", "ddpg", "naf"])
 def test_acting_gives_the_actions_of_the_sonnet_network(algorithm: str, hidden_sizes, normalized: bool):
   run = make_run(algorithm, hidden_sizes, normalize_observations=normalized)
   network = shifted(make_policy(run, make_spec(), seed=5))
@@ -114,8 +114,11 @@ def test_a_gaussian_policy_explores_by_its_distribution():
   np.testing.assert_allclose((high - low) / 1.349, np.exp(log_std), rtol=0.05)
 
 
-def test_a_deterministic_policy_explores_with_the_configs_noise_and_within_the_bounds():
-  run = RunConfig(network=NetworkConfig((7,)), learner=LearnerConfig(algorithm=Td3Config(action_noise=0.2)))
+@pytest.mark.parametrize("kind", [Td3Config, DdpgConfig])
+def test_a_deterministic_policy_explores_with_the_configs_noise_and_within_the_bounds(
+  kind: type[Td3Config] | type[DdpgConfig],
+):
+  run = RunConfig(network=NetworkConfig((7,)), learner=LearnerConfig(algorithm=kind(action_noise=0.2)))
   network = make_policy(run, make_spec(), seed=5)
   acting = make_acting_policy(run, make_spec(), flatten_weights(network))
   observation = np.zeros((20_000, 3), np.float32)
@@ -125,6 +128,15 @@ def test_a_deterministic_policy_explores_with_the_configs_noise_and_within_the_b
   far = make_acting_policy(run, make_spec(), flatten_weights(network) + 10)
   explored, _ = far.explore(np.ones((500, 3), np.float32), np.random.default_rng(1))
   assert np.abs(explored).max() == 1
+
+
+def test_with_noise_that_each_environment_remembers_a_policy_adds_none_itself():
+  run = RunConfig(network=NetworkConfig((7,)), learner=LearnerConfig(algorithm=DdpgConfig(noise="ornstein_uhlenbeck")))
+  acting = make_acting_policy(run, make_spec(), flatten_weights(make_policy(run, make_spec(), seed=5)))
+  observations = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
+  explored, extras = acting.explore(observations, np.random.default_rng(1))
+  np.testing.assert_array_equal(explored, acting.best(observations))
+  assert extras == {}
 
 
 def test_dropout_is_on_in_training_and_off_in_acting():
@@ -157,7 +169,7 @@ def test_stacked_critics_are_independent_networks():
   assert not np.allclose(outputs[0], outputs[1])
 
 
-@pytest.mark.parametrize("algorithm", ["sac", "qr_sac", "td3"])
+@pytest.mark.parametrize("algorithm", ["sac", "qr_sac", "td3", "ddpg", "naf"])
 def test_discrete_actions_are_refused(algorithm: str):
   with pytest.raises(UserError, match=f"has 3 discrete actions, but {algorithm} chooses continuous ones"):
     make_policy(make_run(algorithm), make_spec(specs.DiscreteArray(3, np.int32)))

@@ -1,4 +1,4 @@
-"""SAC, QR-SAC and TD3: their updates against plain numpy, and what they learn."""
+"""SAC, QR-SAC, TD3 and DDPG: their updates against plain numpy, and what they learn."""
 
 import dataclasses
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from acme import specs
 
 from configs import (
   CagradConfig,
+  DdpgConfig,
   EventSpec,
   LearnerConfig,
   NetworkConfig,
@@ -32,7 +33,8 @@ SPEC = specs.EnvironmentSpec(
   specs.Array((3,), np.float32), specs.BoundedArray((2,), np.float32, -1.0, 1.0, "action"), _SCALAR, _SCALAR
 )
 CODEC = make_row_codec(SPEC)
-NAMES = ["sac", "qr_sac", "td3"]
+TWINS = ["sac", "qr_sac", "td3"]
+NAMES = [*TWINS, "ddpg"]
 HIDDEN = 4
 
 # b0, b1, w0, w1 of stacked networks, b0, w0, b1, w1 of one.
@@ -75,6 +77,10 @@ def random_rows(rng: np.random.Generator, batch: int = 5) -> np.ndarray:
   )
 
 
+def has_target_policy(config: AlgorithmConfig) -> bool:
+  return isinstance(config, (Td3Config, DdpgConfig))
+
+
 def arrays(module: Any) -> Weights:
   return [variable.numpy().astype(np.float64) for variable in module.variables]
 
@@ -88,7 +94,7 @@ def mlp(weights: Weights, inputs: np.ndarray) -> np.ndarray:
 def critics(weights: Weights, observations: np.ndarray, actions: np.ndarray) -> np.ndarray:
   b0, b1, w0, w1 = weights
   inputs = np.concatenate([observations, actions], axis=1)
-  return np.stack([np.maximum(inputs @ w0[n] + b0[n], 0) @ w1[n] + b1[n] for n in range(2)])
+  return np.stack([np.maximum(inputs @ w0[n] + b0[n], 0) @ w1[n] + b1[n] for n in range(len(w0))])
 
 
 def sample_actions(weights: Weights, observations: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -142,7 +148,7 @@ class Oracle:
   def __init__(self, updates: Updates, run: RunConfig, seed: int):
     self.policy, self.critics = arrays(part(updates, "policy")), arrays(part(updates, "critics"))
     self.target_critics = arrays(part(updates, "target_critics"))
-    self.target_policy = arrays(part(updates, "target_policy")) if isinstance(run.learner.algorithm, Td3Config) else []
+    self.target_policy = arrays(part(updates, "target_policy")) if has_target_policy(run.learner.algorithm) else []
     self.config = run.learner
     self.algorithm: Any = run.learner.algorithm
     self.log_temperature = np.array(np.log(getattr(self.algorithm, "temperature", 1.0)))
@@ -157,7 +163,7 @@ class Oracle:
 
   def update(self, batch: dict[str, np.ndarray], weights: np.ndarray) -> tuple[float, np.ndarray]:
     rewards, discounts = batch["reward"].astype(np.float64), self.config.discount * batch["discount"]
-    update = self._td3 if isinstance(self.algorithm, Td3Config) else self._sac
+    update = {Td3Config: self._td3, DdpgConfig: self._ddpg}.get(type(self.algorithm), self._sac)
     return update(batch["observation"], batch["action"], rewards, discounts, batch["next_observation"], weights)
 
   def _draw_noise(self, rows: int) -> np.ndarray:
@@ -165,13 +171,17 @@ class Oracle:
     return noise
 
   def _critics_step(self, losses: Callable[[Weights], np.ndarray], weights: np.ndarray) -> float:
-    """A step down the mean of `losses`, [2, B]; returns the loss before the step."""
+    """A step down the mean of `losses`, [critics, B], and the penalty; returns the loss before the step."""
 
     def loss(of: Weights) -> float:
       return float((weights * losses(of).sum(axis=0)).mean())
 
+    def objective(of: Weights) -> float:
+      # The last two arrays are weights, and the first two biases.
+      return loss(of) + getattr(self.algorithm, "critic_l2", 0.0) * sum(float((array**2).sum()) for array in of[2:])
+
     before = loss(self.critics)
-    self._critics_adam.apply(self.critics, slopes(loss, self.critics))
+    self._critics_adam.apply(self.critics, slopes(objective, self.critics))
     return before
 
   def _squares(self, weights: Weights) -> float:
@@ -240,6 +250,23 @@ class Oracle:
       self._follow(self.target_critics, self.critics)
     return loss, td_error
 
+  def _ddpg(self, observations, actions, rewards, discounts, next_observations, weights) -> tuple[float, np.ndarray]:
+    next_actions = np.tanh(mlp(self.target_policy, next_observations))
+    targets = rewards + discounts * critics(self.target_critics, next_observations, next_actions)[0, :, 0]
+    td_error = targets - critics(self.critics, observations, actions)[0, :, 0]
+    loss = self._critics_step(lambda of: 0.5 * (targets - critics(of, observations, actions)[..., 0]) ** 2, weights)
+
+    def policy_loss(of: Weights) -> float:
+      values = critics(self.critics, observations, np.tanh(mlp(of, observations)))
+      return -float(values.mean()) + self._squares(of)
+
+    self._policy_adam.apply(self.policy, slopes(policy_loss, self.policy))
+    self._steps += 1
+    if self._steps % self.config.target_update_period == 0:
+      self._follow(self.target_policy, self.policy)
+      self._follow(self.target_critics, self.critics)
+    return loss, td_error
+
 
 @pytest.mark.parametrize(
   ("config", "learner"),
@@ -253,12 +280,15 @@ class Oracle:
     (Td3Config(policy_period=1, target_noise=1.0, target_noise_clip=0.3, policy_l2=0.1), {}),
     (Td3Config(policy_period=2, target_period=1), {}),
     (Td3Config(policy_period=1, target_period=3), {}),
+    (DdpgConfig(), {}),
+    (DdpgConfig(critic_l2=0.1, policy_l2=0.2, policy_learning_rate=0.002), {"max_gradient_norm": 0.2}),
+    (DdpgConfig(), {"target_update_period": 2}),
   ],
 )
 def test_updates_are_those_of_plain_numpy(config: AlgorithmConfig, learner: dict[str, Any]) -> None:
   run = make_run(config, **learner)
   updates = make(run, seed=3)
-  shift(updates, "target_critics", *(["target_policy"] if isinstance(config, Td3Config) else []))
+  shift(updates, "target_critics", *(["target_policy"] if has_target_policy(config) else []))
   oracle = Oracle(updates, run, seed=3)
   rng = np.random.default_rng(0)
   for _ in range(4):
@@ -319,7 +349,7 @@ def test_a_terminated_row_does_not_bootstrap_and_a_truncated_one_does(name: str)
   assert truncated - terminated == pytest.approx(900, abs=15)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TWINS)
 def test_errors_of_twin_critics_that_have_opposite_signs_do_not_cancel_out(name: str) -> None:
   updates = make(make_run(name))
   # For every input one critic returns 4 and the other -2; a row's target is its reward.
@@ -432,7 +462,7 @@ def test_it_finds_the_best_action_of_a_bandit(name: str) -> None:
       for batch in actions
     ]
   )
-  changes = {} if name == "td3" else {"temperature": 0.01, "learn_temperature": False}
+  changes = {} if name in ("td3", "ddpg") else {"temperature": 0.01, "learn_temperature": False}
   config = dataclasses.replace(ALGORITHMS[name](), **changes)
   updates = make(make_run(config, (32,), learning_rate=0.003, target_update_rate=0.05))
   for _ in range(8):

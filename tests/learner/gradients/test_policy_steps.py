@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs import CagradConfig, QrSacConfig, SacConfig, Td3Config
+from configs import CagradConfig, DdpgConfig, QrSacConfig, SacConfig, Td3Config
 from configs.algorithms import AlgorithmConfig
 from learner.gradients.cagrad import conflict_averse
 from learner.updates import Updates
@@ -13,6 +13,7 @@ from tests.learner.algorithms.test_actor_critics import CODEC, make, make_run, r
 from tests.learner.batches import optimizer_of, part, update
 
 TD3 = Td3Config(policy_period=1, policy_l2=0.1)
+DDPG = DdpgConfig(policy_l2=0.1)
 SAC = SacConfig(policy_l2=0.1, learn_temperature=False, temperature=0.3)
 NOISE = 0.4
 
@@ -32,10 +33,10 @@ def _policy_losses(updates: Updates, policy: tf.Module, observations: np.ndarray
   return entropy_term - values
 
 
-@pytest.mark.parametrize("config", [TD3, SAC], ids=["td3", "sac"])
+@pytest.mark.parametrize("config", [TD3, DDPG, SAC], ids=["td3", "ddpg", "sac"])
 @pytest.mark.parametrize("coefficient", [0.0, 0.6])
 def test_a_policys_step_is_along_the_direction_that_the_tables_gradients_make(
-  config: Td3Config | SacConfig, coefficient: float, monkeypatch: pytest.MonkeyPatch
+  config: Td3Config | DdpgConfig | SacConfig, coefficient: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
   updates = make(make_run(config, (5, 4), cagrad=CagradConfig(coefficient=0.6)))
   before = make(make_run(config, (5, 4)))  # With the same seed: the policy before the step.
@@ -65,7 +66,7 @@ def test_a_policys_step_is_along_the_direction_that_the_tables_gradients_make(
 
 
 @pytest.mark.parametrize(
-  "config", [SacConfig(), QrSacConfig(), Td3Config(policy_period=1)], ids=lambda config: config.NAME
+  "config", [SacConfig(), QrSacConfig(), Td3Config(policy_period=1), DdpgConfig()], ids=lambda config: config.NAME
 )
 def test_row_weights_apply_to_critics_and_not_to_the_policy(config: AlgorithmConfig) -> None:
   updates, before = make(make_run(config)), make(make_run(config))  # With the same seed.

@@ -185,6 +185,31 @@ ROWS = (
     "learner.target_update_period is set, but TD3 has a period of its own: set learner.algorithm.target_period.",
   ),
   (
+    "train --config=pendulum_sac --config.learner.algorithm=ddpg --config.learner.algorithm.noise=pink",
+    "The config's learner.algorithm.noise is not valid: 'pink' is not one of gaussian, ornstein_uhlenbeck.",
+  ),
+  (
+    "train --config=pendulum_sac --config.learner.algorithm=naf --config.learner.algorithm.noise_reversion=2",
+    "learner.algorithm.noise_reversion is 2.0: it must lie in (0, 1].",
+  ),
+  (
+    "train --config=pendulum_sac --config.learner.algorithm=ddpg --config.learner.algorithm.critic_l2=-1",
+    "learner.algorithm.critic_l2 is -1.0: it must be a finite number, 0 or more.",
+  ),
+  (
+    "train --config=cartpole --config.network.activation=tanh",
+    "The config's network.activation is not valid: 'tanh' is not one of relu, softsign.",
+  ),
+  (
+    "train --config=cartpole --config.network.output_scale=0",
+    "network.output_scale is 0.0: it must be a finite number above 0.",
+  ),
+  (
+    "train --config=cartpole --config.learner.algorithm=naf",
+    "The environment has 2 discrete actions, but naf chooses continuous ones: use an environment with a Box of actions, or "
+    "learner.algorithm 'ddqn'.",
+  ),
+  (
     "train --config=cartpole --config.learner.algorithm.td_loss=cubed",
     "The config's learner.algorithm.td_loss is not valid: 'cubed' is not one of squared, huber.",
   ),
