@@ -19,7 +19,9 @@ if TYPE_CHECKING:
   from configs.learning import CagradConfig as CagradConfig
   from configs.learning import LearnerConfig as LearnerConfig
   from configs.loading import load_config as load_config
+  from configs.mixup import MixupConfig as MixupConfig
   from configs.presets import PRESETS as PRESETS
+  from configs.refer import ReferConfig as ReferConfig
   from configs.run import ActorConfig as ActorConfig
   from configs.run import EnvironmentConfig as EnvironmentConfig
   from configs.run import EvaluatorConfig as EvaluatorConfig
@@ -49,10 +51,12 @@ _MODULES = {
   "EvaluatorConfig": "configs.run",
   "EventSpec": "configs.specs",
   "LearnerConfig": "configs.learning",
+  "MixupConfig": "configs.mixup",
   "NafConfig": "configs.algorithms",
   "NetworkConfig": "configs.run",
   "PriorityConfig": "configs.run",
   "QrSacConfig": "configs.algorithms",
+  "ReferConfig": "configs.refer",
   "ReplayConfig": "configs.run",
   "RunConfig": "configs.run",
   "SacConfig": "configs.algorithms",
@@ -83,10 +87,12 @@ __all__ = [
   "EvaluatorConfig",
   "EventSpec",
   "LearnerConfig",
+  "MixupConfig",
   "NafConfig",
   "NetworkConfig",
   "PriorityConfig",
   "QrSacConfig",
+  "ReferConfig",
   "ReplayConfig",
   "RunConfig",
   "SacConfig",

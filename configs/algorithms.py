@@ -296,7 +296,7 @@ class VRacerConfig(AlgorithmConfig):
 
 # Tag -> algorithm.
 ALGORITHMS: dict[str, type[AlgorithmConfig]] = {
-  member.NAME: member for member in (DdqnConfig, SacConfig, QrSacConfig, Td3Config, DdpgConfig, NafConfig)
+  member.NAME: member for member in (DdqnConfig, SacConfig, QrSacConfig, Td3Config, DdpgConfig, NafConfig, VRacerConfig)
 }
 
 

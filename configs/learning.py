@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Literal, get_args
 
 from configs.algorithms import ALGORITHMS, GAUSSIAN_BEHAVIOURS, AlgorithmConfig, DdqnConfig, Td3Config
-from configs.checks import require, require_positive, require_seconds, require_whole
+from configs.checks import require, require_positive, require_seconds, require_whole, shown
 from configs.mixup import MixupConfig
+from configs.refer import ReferConfig
 from configs.schedules import linear
 
 # TensorFlow starts them all at once.
@@ -67,6 +68,9 @@ class LearnerConfig:
       for few states), `priority_sum` (its form for continuous states) or `balance` (the exact ratio to uniform replay).
     cagrad: how the tables' gradients are combined.
     mixup: how drawn rows are mixed before they are learned from.
+    refer: which steps give gradients, and how the policy is held near their behaviour (ReF-ER).
+    scale_rewards: whether rewards are divided by their root mean square over the default table, which is measured before the
+      first update and every 1,000 (ReF-ER, Eq. 16). Needs replay.sampling="memory".
     target_update_rate: fraction of the way that an update moves a target network to the online weights (Polyak averaging); 1
       copies them.
     target_update_period: gradient steps from one such move to the next. TD3 has a period of its own.
@@ -93,6 +97,8 @@ class LearnerConfig:
   bias_correction: BiasCorrection = "none"
   cagrad: CagradConfig = CagradConfig()
   mixup: MixupConfig = MixupConfig()
+  refer: ReferConfig = ReferConfig()
+  scale_rewards: bool = False
   target_update_rate: float = 0.01
   target_update_period: int = 1
   updates_per_block: int = 32
@@ -141,27 +147,36 @@ class LearnerConfig:
   def _check_behaviour(self) -> None:
     if not self.stores_behaviour:
       return
-    algorithm = self.algorithm
+    algorithm, needs = (
+      self.algorithm,
+      f"{self.needs_behaviour}, which needs the Gaussian that each action was drawn from",
+    )
     require(
       algorithm.POLICY in GAUSSIAN_BEHAVIOURS,
-      f"Rows have to hold the Gaussian that their action was drawn from, and {algorithm.NAME!r} draws from none: use one of "
+      f"{needs}, and {algorithm.NAME!r} draws from none: use one of "
       f"{', '.join(name for name, kind in ALGORITHMS.items() if kind.POLICY in GAUSSIAN_BEHAVIOURS)}.",
     )
     require(
       getattr(algorithm, "action_noise", 1.0) > 0,
-      "learner.algorithm.action_noise is 0, and rows have to hold the Gaussian that their action was drawn from, which needs a "
-      "deviation: raise it.",
+      f"{needs}, and learner.algorithm.action_noise is 0: raise it.",
     )
     require(
       self.mixup.kind == "none",
-      f"learner.mixup.kind is {self.mixup.kind!r}, and a mixed row has no Gaussian that its action was drawn from: set it to "
-      "'none'.",
+      f"{needs}, and a mixed row has none: set learner.mixup.kind to 'none'.",
     )
+    require(self.n_step == 1, f"{needs}, one for each row, and learner.n_step is {shown(self.n_step)}: set it to 1.")
 
   @property
   def stores_behaviour(self) -> bool:
     """Whether rows hold the Gaussian that their action was drawn from, as the field `behaviour`."""
-    return self.algorithm.STORES_BEHAVIOUR
+    return self.algorithm.STORES_BEHAVIOUR or self.refer.is_on
+
+  @property
+  def needs_behaviour(self) -> str:
+    """The setting for which rows hold that Gaussian, as the beginning of a sentence."""
+    if self.refer.is_on:
+      return f"learner.refer.rules is {self.refer.rules!r}"
+    return f"learner.algorithm is {self.algorithm.NAME!r}"
 
   def row_fields(self, action_shape: tuple[int, ...]) -> Mapping[str, tuple[str, tuple[int, ...]]]:
     """The fields that a row holds beyond the transition: name -> (dtype, shape).

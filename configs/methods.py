@@ -7,9 +7,11 @@ to any preset, and an experiment is a config and a list of names.
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
+from configs.algorithms import DdpgConfig
 from configs.errors import UserError, name_hint
 from configs.learning import CagradConfig
 from configs.mixup import MixupKind
+from configs.refer import Rules
 from configs.run import RunConfig
 from configs.specs import EventSpec, TableSpec
 
@@ -17,16 +19,19 @@ from configs.specs import EventSpec, TableSpec
 _CAGRAD_COEFFICIENT = 0.5
 # alpha and omega (ReaPER, Appendix E).
 _REAPER_EXPONENTS = 0.4, 0.2
+# Rules of ReF-ER -> the method that has them.
+_RULES: Mapping[Rules, str] = {"watched": "er", "first": "refer_1", "second": "refer_2", "both": "refer"}
 
 
 def uniform(config: RunConfig) -> RunConfig:
   """Uniform replay from one table of every transition, which has the capacity of all tables together.
 
   The event that the evaluator needs is kept but only watched. The other events are dropped, and with them what needs event
-  tables (bias correction, conflict-averse gradients). Rows are not mixed.
+  tables (bias correction, conflict-averse gradients). Rows are not mixed, and no rule of ReF-ER acts.
   """
   config = _mixing(_unshaped(config), "none")
   config = _by_td_error(config)
+  config = _without_rules(config)
   default = dataclasses.replace(
     config.replay.default,
     probability=1.0,
@@ -126,6 +131,34 @@ def sset_nmer(config: RunConfig) -> RunConfig:
   return _mixing(sset(config), "neighbors")
 
 
+def er(config: RunConfig) -> RunConfig:
+  """ReF-ER's plain replay: `uniform`, whose rows hold their behaviour, so that it is known how far the policy is from it.
+
+  DDPG explores with Ornstein-Uhlenbeck noise then, as in the paper.
+  """
+  config = _by_rules(uniform(config), "watched")
+  algorithm = config.learner.algorithm
+  if not isinstance(algorithm, DdpgConfig):
+    return config
+  noisy = dataclasses.replace(algorithm, noise="ornstein_uhlenbeck")
+  return dataclasses.replace(config, learner=dataclasses.replace(config.learner, algorithm=noisy))
+
+
+def refer_1(config: RunConfig) -> RunConfig:
+  """ReF-ER-1: `uniform` with Rule 1 alone, by which far-policy steps give no gradient."""
+  return _by_rules(uniform(config), "first")
+
+
+def refer_2(config: RunConfig) -> RunConfig:
+  """ReF-ER-2: `uniform` with Rule 2 alone, by which a penalty holds the policy near its past behaviours."""
+  return _by_rules(uniform(config), "second")
+
+
+def refer(config: RunConfig) -> RunConfig:
+  """ReF-ER: `uniform` with both rules, from the learner's own memory."""
+  return _by_rules(uniform(config), "both")
+
+
 def pbs(config: RunConfig) -> RunConfig:
   """`uniform` with the config's potential-based shaping (Section 5.2).
 
@@ -203,6 +236,10 @@ METHODS: Mapping[str, Callable[[RunConfig], RunConfig]] = {
   "ct": ct,
   "s4rl": s4rl,
   "noise": noise,
+  "er": er,
+  "refer_1": refer_1,
+  "refer_2": refer_2,
+  "refer": refer,
   "reverse_sweep": reverse_sweep,
   "goal_only": goal_only,
   "pbs": pbs,
@@ -240,6 +277,7 @@ def method_of(config: RunConfig) -> str:
       ("pbs", bool(config.environment.potential)),
       ("cagrad", config.learner.cagrad.in_use),
       (_mixture(config), config.learner.mixup.kind != "none"),
+      (_RULES.get(config.learner.refer.rules, ""), config.learner.refer.rules in _RULES),
     )
     if is_made
   ]
@@ -293,6 +331,20 @@ def _mixing(config: RunConfig, kind: MixupKind, neighbors: int | None = None) ->
     config,
     replay=dataclasses.replace(config.replay, sampling=sampling),
     learner=dataclasses.replace(config.learner, mixup=mixup),
+  )
+
+
+def _without_rules(config: RunConfig) -> RunConfig:
+  refer = dataclasses.replace(config.learner.refer, rules="watched" if config.learner.refer.is_on else "off")
+  return dataclasses.replace(config, learner=dataclasses.replace(config.learner, refer=refer))
+
+
+def _by_rules(config: RunConfig, rules: Rules) -> RunConfig:
+  refer = dataclasses.replace(config.learner.refer, rules=rules)
+  return dataclasses.replace(
+    config,
+    replay=dataclasses.replace(config.replay, sampling="memory"),
+    learner=dataclasses.replace(config.learner, refer=refer),
   )
 
 

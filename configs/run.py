@@ -30,6 +30,8 @@ NewItems = Literal["largest", "mean"]
 Criterion = Literal["td_error", "reaper"]
 Normalization = Literal["batch", "buffer"]
 Sampling = Literal["server", "memory"]
+Unit = Literal["steps", "episodes"]
+NormalizeBy = Literal["draws", "first_rows"]
 Check = Literal["first", "always", "never"]
 Schedule = Literal["seconds", "updates"]
 Activation = Literal["relu", "softsign"]
@@ -161,6 +163,8 @@ class ReplayConfig:
     priority: settings of the tables with the selectors `prioritized` and `ranked`.
     sampling: where the learner draws its batches: from the tables of the "server", or from its own "memory", to which the server
       then passes every transition once. A run keeps the one that it began with.
+    unit: "steps", which enter the tables when they come, or "episodes": steps enter when their episode has ended, and the default
+      table lets it go as a whole (ReF-ER, Appendix C). Single steps are drawn either way. Needs sampling="memory".
     at_least_one: whether every ready table has a row in every batch, however small its share (SSET, Section 5.6).
     environment_steps_per_update: environment steps per gradient step, whichever tables take part in batches. In a distributed run
       the server enforces the ratio; an inline run keeps it exactly. None lets both sides run free.
@@ -177,6 +181,7 @@ class ReplayConfig:
   tables: tuple[TableSpec, ...] = ()
   priority: PriorityConfig = PriorityConfig()
   sampling: Sampling = "server"
+  unit: Unit = "steps"
   at_least_one: bool = False
   environment_steps_per_update: float | None = 10.0
   steps_per_round: int = 1
@@ -207,6 +212,12 @@ class ReplayConfig:
       self.steps_per_round == 1 or self.sampling == "memory",
       f"replay.steps_per_round is {shown(self.steps_per_round)}, and only a learner with its own memory keeps to rounds: set "
       "replay.sampling to 'memory', or leave replay.steps_per_round at 1.",
+    )
+    require(self.unit in get_args(Unit), f"replay.unit is {self.unit!r}: use one of {', '.join(get_args(Unit))}.")
+    require(
+      self.unit == "steps" or self.sampling == "memory",
+      "replay.unit is 'episodes', and the server lets each transition go by itself: set replay.sampling to 'memory', or leave "
+      "replay.unit at 'steps'.",
     )
     self._check_priority()
     names = [table.name for table in self.all_tables]
@@ -280,8 +291,9 @@ class NetworkConfig:
 
   Attributes:
     hidden_sizes: units of each hidden layer.
-    normalize_observations: whether observations are normalised by their mean and standard deviation, which the learner
-      estimates from the rows that it draws from the default table.
+    normalize_observations: whether observations are normalised by their mean and standard deviation.
+    normalize_by: what the learner estimates them from: "draws", all rows that it draws from the default table, or "first_rows",
+      those that the table holds before the first update (ReF-ER, Eqs. 14 and 15), for which it needs its own memory.
     activation: of hidden layers: "relu", max(x, 0), or "softsign", x / (1 + |x|).
     initializer: what hidden layers' weights are drawn from at first: "fan_in", a truncated normal with a standard deviation of
       1/sqrt(inputs), or "glorot", uniform in +-sqrt(6 / (inputs + outputs)) (Glorot & Bengio, 2010, Eq. 16).
@@ -290,6 +302,7 @@ class NetworkConfig:
 
   hidden_sizes: tuple[int, ...] = (256,)
   normalize_observations: bool = False
+  normalize_by: NormalizeBy = "draws"
   activation: Activation = "relu"
   initializer: Initializer = "fan_in"
   output_scale: float | None = None
@@ -307,6 +320,14 @@ class NetworkConfig:
         1 <= size <= MOST_UNITS,
         f"network.hidden_sizes has a layer of {shown(size)} units: each layer needs at least 1, and at most {MOST_UNITS:,}.",
       )
+    require(
+      self.normalize_by in get_args(NormalizeBy),
+      f"network.normalize_by is {self.normalize_by!r}: use one of {', '.join(get_args(NormalizeBy))}.",
+    )
+    require(
+      self.normalize_by == "draws" or self.normalize_observations,
+      "network.normalize_by has no effect without network.normalize_observations: set that to true, or leave normalize_by out.",
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -449,11 +470,8 @@ class RunConfig:
     self.learner.algorithm.check_network(self.network.hidden_sizes)
     self._check_bias_correction()
     self._check_mixup()
-    require(
-      not self.learner.stores_behaviour or not self.actor.random_steps,
-      f"actor.random_steps is {shown(self.actor.random_steps)}, and rows have to hold the Gaussian that their action was drawn "
-      "from, which random actions have not: set it to 0.",
-    )
+    self._check_own_memory()
+    self._check_behaviour()
     require(
       not self.learner.cagrad.in_use or bool(self.replay.tables),
       "learner.cagrad combines the gradients of several tables, and there is only the default one: add event tables, or "
@@ -556,6 +574,38 @@ class RunConfig:
         "learner.bias_correction is 'counts', which needs uniform draws from the default table: give that table the selector "
         "'uniform', or use 'balance' or 'priority_sum'.",
       )
+
+  def _check_own_memory(self) -> None:
+    """What needs the learner's own memory."""
+    algorithm = self.learner.algorithm.NAME
+    for is_asked_for, what in (
+      (self.learner.scale_rewards, "learner.scale_rewards is true"),
+      (self.network.normalize_by == "first_rows", "network.normalize_by is 'first_rows'"),
+      (self.learner.refer.is_on, f"learner.refer.rules is {self.learner.refer.rules!r}"),
+      (algorithm == "v_racer", "learner.algorithm is 'v_racer'"),
+    ):
+      require(
+        not is_asked_for or self.replay.sampling == "memory",
+        f"{what}, which needs a look at all stored steps, and the server offers none: set replay.sampling to 'memory'.",
+      )
+    require(
+      algorithm != "v_racer" or self.replay.unit == "episodes",
+      "learner.algorithm is 'v_racer', which estimates the returns of whole episodes: set replay.unit to 'episodes'.",
+    )
+
+  def _check_behaviour(self) -> None:
+    """What goes with rows that hold their behaviour, for ReF-ER and V-RACER."""
+    learner = self.learner
+    require(
+      not learner.stores_behaviour or self.actor.random_steps == 0,
+      f"{learner.needs_behaviour}, which needs the Gaussian that each action was drawn from, and actor.random_steps is "
+      f"{shown(self.actor.random_steps)}: random actions come from none, so set it to 0.",
+    )
+    require(
+      learner.algorithm.NAME != "v_racer" or not learner.cagrad.in_use,
+      "learner.cagrad needs a network of linear layers, and V-RACER's deviation is in none: leave learner.cagrad.coefficient at "
+      "0.",
+    )
 
   def _check_mixup(self) -> None:
     mixup = self.learner.mixup

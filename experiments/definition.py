@@ -10,7 +10,7 @@ from configs.errors import name_hint
 from configs.methods import METHODS
 
 Change = Callable[[RunConfig], RunConfig]
-Band = Literal["interval", "std"]
+Band = Literal["interval", "std", "percentiles"]
 # Columns that count a run's steps.
 Steps = Literal["gradient_steps", "environment_steps"]
 
@@ -135,7 +135,8 @@ class Experiment:
     reference: the method that the others are compared with.
     over: the steps that budgets and thresholds count and that curves are drawn over: environment steps where methods learn at
       different ratios.
-    band: around the means in the picture: the 95 % interval of the mean, or the standard deviation over seeds.
+    band: around the means in the picture: the 95 % interval of the mean, the standard deviation over seeds, or their 20th to 80th
+      percentile.
     ends_when_solved: whether a run ends with its first solved evaluation. Then there are no curves to compare, and the picture
       shows each run's steps to the thresholds instead of panels.
   """

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 from experiments import statistics
-from experiments.definition import Experiment, LateMeasure, Method, Panel, Threshold
+from experiments.definition import Band, Experiment, LateMeasure, Method, Panel, Threshold
 from experiments.jobs import RunResult
 
 # Okabe and Ito's palette, which people with any kind of colour vision can tell apart; its yellow is too light for a line.
@@ -25,6 +25,12 @@ _PANEL_INCHES = 4.8
 _HANDLE_INCHES = 0.6
 _LETTER_INCHES = 0.075
 _COLUMNS = 2
+
+_BANDS: Mapping[Band, str] = {
+  "interval": "95 % interval (Student's t)",
+  "std": "standard deviation",
+  "percentiles": "20th to 80th percentile",
+}
 
 
 def draw(
@@ -85,7 +91,7 @@ def _what_is_drawn(experiment: Experiment, results: Mapping[str, Sequence[RunRes
   seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
   if counts[-1] == 1:
     return "1 seed"
-  band = "95 % interval (Student's t)" if experiment.band == "interval" else "standard deviation"
+  band = _BANDS[experiment.band]
   return f"{seeds} seeds" if experiment.ends_when_solved else f"mean and {band} over {seeds} seeds"
 
 

@@ -7,6 +7,7 @@ from typing import TypeVar
 from configs import UserError
 from configs.errors import name_hint
 from configs.presets.nmer import TUNED
+from configs.presets.refer import ALGORITHMS
 from experiments import (
   bad_events,
   continuous,
@@ -15,6 +16,7 @@ from experiments import (
   racing,
   randomised_skills,
   reaper,
+  refer,
   stylised,
   three_rooms,
   two_rooms,
@@ -60,6 +62,13 @@ EXPERIMENTS: Mapping[str, Callable[[], Experiment]] = {
   "nmer_ratio": nmer.get_ratio,
   "nmer_neighbors": nmer.get_neighbors,
   "nmer_sset": nmer.get_sset,
+  **{
+    f"refer_{algorithm}_{world.lower()}": functools.partial(refer.get_rules, algorithm, world)
+    for algorithm in ALGORITHMS
+    for world in refer.WORLDS
+  },
+  "refer_sensitivity": refer.get_sensitivity,
+  "refer_sensitivity_learner": refer.get_learner_sensitivity,
 }
 
 

@@ -18,6 +18,8 @@ from experiments.definition import Band, LateMeasure, Steps, Threshold
 from experiments.jobs import RunResult
 
 CONFIDENCE = 0.95
+# The edges of a band of percentiles, as in ReF-ER's figures.
+PERCENTILES = (20.0, 80.0)
 # Of the interquartile mean's bootstrap, and the seeds from which on it misses the true value in less than 10 % of all cases.
 _RESAMPLES = 2_000
 _LEAST_BOOTSTRAPPED = 10
@@ -139,7 +141,8 @@ def curve(
   Args:
     results: one for each seed, at least one.
     column: name of the curve's column.
-    band: "std", the standard deviation over seeds, or "interval", the 95 % interval of the mean at each point.
+    band: "std", the standard deviation over seeds, "interval", the 95 % interval of the mean at each point, or "percentiles",
+      from the 20th to the 80th percentile of the seeds.
     cumulative: whether the curve is that of the sums over the evaluations so far.
     over: the column of the steps.
   """
@@ -260,5 +263,8 @@ def _band(values: Array, band: Band) -> tuple[Array, Array]:
   """The edges [points] of the band around the mean of values [runs, points]; NaN for one run."""
   if band == "interval" or len(values) < 2:
     return _t_interval(values)
+  if band == "percentiles":
+    low, high = np.percentile(values, PERCENTILES, axis=0)
+    return low, high
   mean, std = values.mean(axis=0), values.std(axis=0, ddof=1)
   return mean - std, mean + std

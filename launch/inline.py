@@ -107,6 +107,12 @@ class _Roles:
     return [heartbeat_of(role, self.instance, ended=ended) for role in (self.learner, self.worker, self.evaluator)]
 
 
+def _has_rows(roles: _Roles) -> bool:
+  """Whether the learner has enough rows, once it has all that were collected: whole episodes wait for their ends."""
+  roles.worker.flush()
+  return roles.learner.is_ready()
+
+
 def _take_turns(
   roles: _Roles,
   config: RunConfig,
@@ -130,8 +136,7 @@ def _take_turns(
     steps = steps_before + worker.environment_steps
     evaluated, at_budget = False, steps >= config.environment_steps
     taken = (steps - warm_up) // steps_per_round * steps_per_round
-    if steps >= stored and taken / steps_per_update - learner.gradient_steps >= block:
-      worker.flush()
+    if steps >= stored and taken / steps_per_update - learner.gradient_steps >= block and _has_rows(roles):
       before = learner.gradient_steps
       learner.step()
       if config.evaluator.enabled and before // period != learner.gradient_steps // period:

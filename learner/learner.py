@@ -124,6 +124,7 @@ class Learner(core.Learner):
     self._epoch = moment.epoch
     # Numbers of the server's snapshots: the last that was announced, and those for which a checkpoint was tried, and written.
     self._announced = self._tried = self._written = moment.snapshot
+    parts.source.use(parts.updates)
     try:
       counters = parts.checkpoints.restore(manifest.run_id, parts.updates, parts.source, moment)
       if counters is None:
@@ -274,6 +275,10 @@ class Learner(core.Learner):
       if self._stop.wait(_LEASE_POLL_SECONDS):
         raise Stopped("Stopped while waiting for the lease.")
 
+  def is_ready(self) -> bool:
+    """Whether the source has enough rows for `step`, in an inline run."""
+    return self.parts.source.is_ready()
+
   def step(self, while_waiting: Callable[[], None] = lambda: None) -> None:
     """Learns from one block; publishes the policy when it is due.
 
@@ -322,7 +327,7 @@ class Learner(core.Learner):
         tf.constant(weights),
         tf.constant(block.tables),
         columns,
-        updates.controls(self.gradient_steps),
+        updates.controls(self.gradient_steps, self.parts.source.controls()),
       )
       return measured.numpy(), {name: output.numpy() for name, output in outputs.items()}
 

@@ -54,6 +54,7 @@ class Optimizer(tf.Module):
     # them and changes nothing else.
     adam.apply_gradients([(tf.zeros_like(parameter), parameter) for parameter in parameters])
     adam.iterations.assign(0)
+    self._learning_rate = learning_rate
     self._adam = tf.keras.mixed_precision.LossScaleOptimizer(adam) if mixed_precision else adam
     self._is_scaled = mixed_precision
 
@@ -71,6 +72,10 @@ class Optimizer(tf.Module):
   def state(self) -> list[tf.Variable]:
     """The moments and counters. `variables` lacks them, because Keras' optimisers are no `tf.Module`s."""
     return list(self._adam.variables())
+
+  def scale_rate(self, scale: tf.Tensor) -> None:
+    """Multiplies the learning rate that the optimizer was made with, float32 ()."""
+    self._adam.learning_rate.assign(self._learning_rate * scale)
 
   @tf.autograph.experimental.do_not_convert
   def apply(self, gradients: Sequence[tf.Tensor]) -> None:

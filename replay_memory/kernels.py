@@ -5,6 +5,7 @@ Words:
 - A row is *held* while a table has it. An open episode's *window* is its last `max_history` steps, which events to come can still
   reach. A slot is free again when its row is neither held nor in a window.
 - A *place* is an index in a table's ring. A row keeps its place for as long as the table has it.
+- In a memory of *whole* episodes the tables take an episode's rows when it is over, and the default table lets them go together.
 
 Everything that refers to something which may not exist has `NONE` there, except where 0 stands for it, so that the arrays of a
 large memory take no pages before they are used: `position` and `buckets` hold one more than what they mean.
@@ -136,7 +137,7 @@ TABLE = np.dtype(
     ("selector", "int64"),  # `UNIFORM`, `PRIORITIZED`, `FIFO` or `LIFO`.
     ("capacity", "int64"),
     ("start", "int64"),  # Where its ring begins.
-    ("oldest", "int64"),  # Place of the oldest row; 0 until the table is full.
+    ("oldest", "int64"),  # Place of the oldest row; the others follow, and after the last place comes the first.
     ("filled", "int64"),  # Rows in it.
     ("inserts", "int64"),  # Rows put into it so far.
     ("added_up", "int64"),  # Inserts whose weights its tree has taken in.
@@ -182,7 +183,8 @@ class Memory(NamedTuple):
     stamps: int64 [...], for each node the latest call of `set_weights` that added it anew.
     node_start: int64 [tables, 11], where each level of nodes begins, the lowest first.
     events: `EVENT` [events].
-    longest: int64 [1], the longest history; at least 1.
+    longest: int64 [1], the longest history; at least 1. With whole episodes not below the default table's capacity.
+    whole: int64 [1], 1 where the tables take whole episodes, else 0.
     counts: int64 [COUNTS].
   """
 
@@ -205,6 +207,7 @@ class Memory(NamedTuple):
   node_start: Int64
   events: Records
   longest: Int64
+  whole: Int64
   counts: Int64
 
 
@@ -506,27 +509,6 @@ def _list_lapsed(memory: Memory, record: int) -> None:
 
 
 @helper
-def _take_slot(memory: Memory) -> int:
-  """A free slot; where there is none, the open episodes that have had no row for longest lapse."""
-  rows, counts = memory.rows, memory.counts
-  if counts[FREE_SLOTS] == 0:
-    if counts[FRESH_SLOTS] < len(rows):
-      fresh: int = _whole(counts[FRESH_SLOTS])
-      counts[FRESH_SLOTS] += 1
-      return fresh
-    # There are more slots than all tables hold, so some are only in windows.
-    while counts[FREE_SLOTS] == 0:
-      record = _whole(memory.ends[OPEN_LIST, _OLDEST])
-      memory.episodes.state[record] = LAPSED
-      _close(memory, record)
-      _list_lapsed(memory, record)
-      counts[LAPSES] += 1
-  counts[FREE_SLOTS] -= 1
-  freed: int = _whole(memory.free[counts[FREE_SLOTS]])
-  return freed
-
-
-@helper
 def _link(memory: Memory, record: int, slot: int) -> None:
   """Puts a row into its place among the stored rows of its episode."""
   rows, episodes = memory.rows, memory.episodes
@@ -600,12 +582,14 @@ def _drop(memory: Memory, table: int, slot: int) -> None:
 def _put(memory: Memory, table: int, slot: int, weight: float) -> None:
   """Puts a row into a table that does not hold it, in place of the oldest if the table is full."""
   rows, tables = memory.rows, memory.tables
-  start, place = tables.start[table], tables.filled[table]
-  if place == tables.capacity[table]:
+  start, capacity = tables.start[table], tables.capacity[table]
+  if tables.filled[table] == capacity:
     place = tables.oldest[table]
-    tables.oldest[table] = place + 1 if place + 1 < tables.capacity[table] else 0
+    tables.oldest[table] = place + 1 if place + 1 < capacity else 0
     _drop(memory, table, _whole(memory.ring[start + place]))
   else:
+    place = tables.oldest[table] + tables.filled[table]
+    place = place if place < capacity else place - capacity
     tables.filled[table] += 1
   memory.ring[start + place] = slot
   memory.position[slot, table] = place + 1
@@ -616,6 +600,86 @@ def _put(memory: Memory, table: int, slot: int, weight: float) -> None:
     memory.counts[SHARED] += 1
   if tables.levels[table] > 0:
     memory.leaves[tables.leaf_start[table] + place] = weight
+
+
+@helper
+def _evict_episode(memory: Memory) -> None:
+  """Takes the oldest episode out of a default table of whole ones, whose rows are next to each other."""
+  rows, tables = memory.rows, memory.tables
+  start, capacity, first = tables.start[DEFAULT], tables.capacity[DEFAULT], tables.oldest[DEFAULT]
+  record, place = rows.record[memory.ring[start + first]], first
+  while tables.filled[DEFAULT] > 0:
+    slot = _whole(memory.ring[start + place])
+    if rows.record[slot] != record:
+      break
+    if tables.levels[DEFAULT] > 0:
+      memory.leaves[tables.leaf_start[DEFAULT] + place] = 0.0
+    place = place + 1 if place + 1 < capacity else 0
+    tables.oldest[DEFAULT] = place
+    tables.filled[DEFAULT] -= 1
+    _drop(memory, DEFAULT, slot)
+  if tables.levels[DEFAULT] > 0:
+    if first < place:
+      _add_up_range(memory, DEFAULT, first, place - 1)
+    else:
+      _add_up_range(memory, DEFAULT, first, capacity - 1)
+      if place > 0:
+        _add_up_range(memory, DEFAULT, 0, place - 1)
+
+
+@helper
+def _end(memory: Memory, record: int, state: int, weights: Float64) -> None:
+  """Ends an open or a lapsed episode. With whole episodes its rows now enter the tables, the default one in place of its oldest
+  episodes.
+  """
+  rows, tables, episodes = memory.rows, memory.tables, memory.episodes
+  episodes.state[record] = state
+  if memory.whole[0]:
+    while tables.filled[DEFAULT] + episodes.stored[record] > tables.capacity[DEFAULT]:
+      _evict_episode(memory)
+    slot = _whole(episodes.head[record])
+    while slot != NONE:
+      _put(memory, DEFAULT, slot, weights[DEFAULT])
+      slot = _whole(rows.following[slot])
+    slot = _whole(episodes.head[record])
+    while slot != NONE:
+      _send_histories(memory, slot, weights)
+      slot = _whole(rows.following[slot])
+  _close(memory, record)
+
+
+@helper
+def _end_abandoned(memory: Memory, sequence: int, weights: Float64) -> None:
+  """Ends the open episodes that have had no row while as many came as the default table holds: their writer is gone."""
+  rows, episodes = memory.rows, memory.episodes
+  record = _whole(memory.ends[OPEN_LIST, _OLDEST])
+  while record != NONE and sequence - rows.sequence[episodes.tail[record]] > memory.tables.capacity[DEFAULT]:
+    _end(memory, record, TRUNCATED, weights)
+    record = _whole(memory.ends[OPEN_LIST, _OLDEST])
+
+
+@helper
+def _take_slot(memory: Memory, weights: Float64) -> int:
+  """A free slot; where there is none, the open episodes that have had no row for longest lapse, or end if whole ones are kept."""
+  rows, counts = memory.rows, memory.counts
+  if counts[FREE_SLOTS] == 0:
+    if counts[FRESH_SLOTS] < len(rows):
+      fresh: int = _whole(counts[FRESH_SLOTS])
+      counts[FRESH_SLOTS] += 1
+      return fresh
+    # There are more slots than all tables hold, so some are only in windows.
+    while counts[FREE_SLOTS] == 0:
+      record = _whole(memory.ends[OPEN_LIST, _OLDEST])
+      if memory.whole[0]:
+        _end(memory, record, TRUNCATED, weights)
+      else:
+        memory.episodes.state[record] = LAPSED
+        _close(memory, record)
+        _list_lapsed(memory, record)
+      counts[LAPSES] += 1
+  counts[FREE_SLOTS] -= 1
+  freed: int = _whole(memory.free[counts[FREE_SLOTS]])
+  return freed
 
 
 @helper
@@ -660,7 +724,7 @@ def _tables_of_later_events(memory: Memory, slot: int) -> int:
 def _store(memory: Memory, incoming: Incoming, index: int, record: int) -> int:
   """Stores the row of a known record in a free slot, and links it."""
   rows = memory.rows
-  slot = _take_slot(memory)
+  slot = _take_slot(memory, incoming.weights)
   for word in range(memory.words.shape[1]):
     memory.words[slot, word] = incoming.words[index, word]
   rows.sequence[slot] = incoming.sequence[index]
@@ -676,19 +740,26 @@ def _store(memory: Memory, incoming: Incoming, index: int, record: int) -> int:
 
 
 @helper
+def _send_histories(memory: Memory, slot: int, weights: Float64) -> None:
+  """Puts the histories of all events that fired on a row into their tables."""
+  fired, events = memory.rows.events[slot], memory.events
+  if fired != 0:
+    for event in range(len(events)):
+      if fired >> events.bit[event] & 1:
+        _send_history(memory, event, slot, weights[events.table[event]])
+
+
+@helper
 def _send(memory: Memory, slot: int, is_late: bool, weights: Float64) -> None:
   """Puts a row into the default table, and what its events and those of later rows ask for into event tables."""
-  rows, tables, events = memory.rows, memory.tables, memory.events
+  tables = memory.tables
   belongs = 1 << DEFAULT
   if is_late:
     belongs |= _tables_of_later_events(memory, slot)
   for table in range(len(tables)):
     if belongs >> table & 1:
       _put(memory, table, slot, weights[table])
-  if rows.events[slot] != 0:
-    for event in range(len(events)):
-      if rows.events[slot] >> events.bit[event] & 1:
-        _send_history(memory, event, slot, weights[events.table[event]])
+  _send_histories(memory, slot, weights)
 
 
 @helper
@@ -703,6 +774,11 @@ def _add_row(memory: Memory, incoming: Incoming, index: int) -> None:
   if record == NONE:  # No adder numbers a step below 0.
     counts[REPEATED] += 1
     return
+  if memory.whole[0]:
+    _end_abandoned(memory, incoming.sequence[index], incoming.weights)
+    if episodes.state[record] != OPEN:
+      counts[REPEATED] += 1  # Of an episode that is over, whose rows stay together.
+      return
   is_late = step <= episodes.last[record]
   if is_late:
     if not _fill_gap(memory, record, step):
@@ -720,6 +796,11 @@ def _add_row(memory: Memory, incoming: Incoming, index: int) -> None:
     counts[NEW] += 1
     # Before a slot is needed, so that no other episode has to lapse for what this one no longer needs.
     _trim_window(memory, record)
+  if memory.whole[0] and episodes.listed[record] == OPEN_LIST:
+    # The newest now, so that it is not the one to end for want of a slot.
+    _unlist(memory, record)
+    episodes.listed[record] = OPEN_LIST
+    _list(memory, record)
   slot = _store(memory, incoming, index, record)
   if not is_late and episodes.state[record] == LAPSED:
     episodes.state[record] = OPEN
@@ -727,10 +808,10 @@ def _add_row(memory: Memory, incoming: Incoming, index: int) -> None:
     _extend_window(memory, record, slot)
   elif episodes.state[record] == LAPSED:
     _list_lapsed(memory, record)
-  _send(memory, slot, is_late, incoming.weights)
+  if not memory.whole[0]:
+    _send(memory, slot, is_late, incoming.weights)
   if ended != OPEN and episodes.state[record] in (OPEN, LAPSED):
-    episodes.state[record] = ended
-    _close(memory, record)
+    _end(memory, record, ended, incoming.weights)
 
 
 @helper
@@ -798,7 +879,7 @@ def _add_up_since(memory: Memory, table: int, inserts: int) -> None:
   added = min(tables.inserts[table] - inserts, capacity)
   if added == 0:
     return
-  end = tables.oldest[table] if tables.filled[table] == capacity else tables.filled[table]
+  end = (tables.oldest[table] + tables.filled[table]) % capacity
   if added <= end:
     _add_up_range(memory, table, end - added, end - 1)
   else:
@@ -853,9 +934,12 @@ def _choose(memory: Memory, table: int, uniform: float) -> tuple[int, float]:
   if selector == FIFO:
     return tables.oldest[table], 1.0
   if selector == LIFO:
-    return (tables.oldest[table] if tables.oldest[table] > 0 else size) - 1, 1.0
-  # Uniform; so is, as in Reverb, a prioritised table whose weights are all 0.
-  return min(_whole(uniform * size), size - 1), 1.0 / size
+    return (tables.oldest[table] + size - 1) % tables.capacity[table], 1.0
+  # Uniform; so is, as in Reverb, a prioritised table whose weights are all 0. A full table's places are as good in any order.
+  place = min(_whole(uniform * size), size - 1)
+  if size < tables.capacity[table]:
+    place = (tables.oldest[table] + place) % tables.capacity[table]
+  return place, 1.0 / size
 
 
 @helper
@@ -973,8 +1057,11 @@ def set_all_weights(memory: Memory, table: int, weights: Float64) -> None:
   for index in range(len(weights)):
     place = oldest + index
     memory.leaves[first + (place if place < capacity else place - capacity)] = weights[index]
+  end = oldest + len(weights)
   if len(weights) > 0:
-    _add_up_range(memory, table, 0, len(weights) - 1)
+    _add_up_range(memory, table, oldest, min(end, capacity) - 1)
+  if end > capacity:
+    _add_up_range(memory, table, 0, end - capacity - 1)
 
 
 @kernel

@@ -91,6 +91,10 @@ class ReplayMemory:
   A row is stored while a table holds it, in any table, or an event of its open episode could still reach it. A step that is known
   is dropped; one that comes late is put into its place, and into the event tables of later events on rows that are still stored.
 
+  With `Plan.whole_episodes` the tables get the rows of an episode when it ends, in the order of their numbers, and the default
+  table evicts whole episodes, those that ended first. Rows that come after their episode's end are dropped. An episode that has
+  had no row while `capacity` others came has ended: it counts as truncated.
+
   Attributes:
     plan: the sizes.
     arrays: everything it knows, for rules that work on all rows; to be read only.
@@ -208,6 +212,9 @@ class ReplayMemory:
       rows: float32 [n, width], packed.
       priorities: float [tables], of new rows in each prioritised table, from 0 to `MAX_PRIORITY`; None for 1 everywhere.
       first: number of the first row in the stream, not below `received`; None for `received`.
+
+    Raises:
+      UserError: an episode is longer than a default table of whole ones.
     """
     if rows.ndim != 2 or rows.shape[1] != self.plan.width or rows.dtype != np.float32:
       raise ValueError(f"rows must be float32 [n, {self.plan.width}] and are {rows.dtype} {list(rows.shape)}")
@@ -217,6 +224,7 @@ class ReplayMemory:
     tables = np.arange(len(self.plan.names))
     new = np.ones(len(tables)) if priorities is None else np.asarray(priorities, np.float64)
     incoming = self._incoming(rows, first, self._weights(tables, new))
+    self._check_lengths(incoming.step)
     before = self.counts
     kernels.add_rows(self.arrays, incoming)
     self._received = first + len(rows)
@@ -231,6 +239,14 @@ class ReplayMemory:
     return Added(
       now.new - before.new, now.repeated - before.repeated, now.late - before.late, now.gaps - before.gaps, slots
     )
+
+  def _check_lengths(self, steps: npt.NDArray[np.int32]) -> None:
+    capacity = self.plan.capacities[kernels.DEFAULT]
+    if self.plan.whole_episodes and len(steps) and steps.max() >= capacity:
+      raise UserError(
+        f"An episode has more than the {capacity:,} transitions that table {self.plan.names[kernels.DEFAULT]!r} holds, and "
+        "replay.unit is 'episodes', which stores whole ones: raise replay.capacity, or limit the episodes' length."
+      )
 
   def skip_to(self, number: int) -> None:
     """Leaves out the rows up to this number in the stream, which is not below `received`."""
@@ -408,6 +424,25 @@ class ReplayMemory:
     start, capacity = tables.start[table], tables.capacity[table]
     places = (tables.oldest[table] + np.arange(tables.filled[table])) % capacity
     return _copied(self.arrays.ring[start + places])
+
+  def places(self, table: int) -> npt.NDArray[np.int32]:
+    """The slots of a table's rows in any order, int32 [size]; a view where the rows are next to each other in the ring."""
+    tables, ring = self.arrays.tables, self.arrays.ring
+    start, capacity = int(tables.start[table]), int(tables.capacity[table])
+    oldest, filled = int(tables.oldest[table]), int(tables.filled[table])
+    if filled == capacity:
+      return ring[start : start + capacity]
+    if oldest + filled <= capacity:
+      return ring[start + oldest : start + oldest + filled]
+    end = oldest + filled - capacity
+    return np.concatenate([ring[start + oldest : start + capacity], ring[start : start + end]])
+
+  def field(self, name: str, codec: RowCodec) -> npt.NDArray[Any]:
+    """A scalar field of all slots, [slots], as a view of the rows."""
+    field = next(field for field in codec.fields if field.name == name)
+    if field.words != 1 or field.shape:
+      raise ValueError(f"the field {name!r} is no scalar of one word")
+    return self.arrays.words.view(field.dtype)[:, field.offset]
 
   def weights(self, table: int) -> npt.NDArray[np.float64]:
     """The weights of a prioritised table's rows, float64 [size], from the oldest to the newest."""

@@ -53,13 +53,14 @@ class Plan:
       for any other.
     capacities: of the tables, in rows.
     events: those that feed tables, in the config's order.
-    longest_history: of these events, in steps; at least 1.
+    longest_history: of these events, in steps; at least 1. With `whole_episodes` not below the default table's capacity.
     slots: rows that can be stored: those of full tables that share none, and the windows of open episodes.
     width: words of a row.
     spare_records: episodes without a stored row that are remembered.
     most_gaps: gaps that are remembered.
     tracks_episodes: whether it is noted which episodes change, for `Reliability`.
     tracks_extremes: whether the largest and the smallest weight of each prioritised table are known.
+    whole_episodes: whether the tables take an episode when it is over, and the default table lets it go as a whole.
   """
 
   names: tuple[str, ...]
@@ -74,6 +75,7 @@ class Plan:
   most_gaps: int = MOST_GAPS
   tracks_episodes: bool = False
   tracks_extremes: bool = False
+  whole_episodes: bool = False
 
   @property
   def bytes(self) -> int:
@@ -103,6 +105,9 @@ def make_plan(config: RunConfig, width: int, open_episodes: int | None = None) -
   priority = replay.priority
   # A criterion of ReaPER's is a weight as it is.
   exponent = 1.0 if priority.criterion == "reaper" else priority.exponent
+  whole_episodes = replay.unit == "episodes"
+  # Open episodes that are kept whole may be many and long: there is room for as many rows as the table has, twice.
+  windows = 2 * capacities[0] if whole_episodes else max(1, open_episodes) * config.max_history
   return Plan(
     names=tuple(names),
     selectors=tuple(table.selector for table in replay.all_tables),
@@ -113,11 +118,12 @@ def make_plan(config: RunConfig, width: int, open_episodes: int | None = None) -
       for bit, event in enumerate(config.events)
       if event.table is not None
     ),
-    longest_history=config.max_history,
-    slots=sum(capacities) + max(1, open_episodes) * config.max_history,
+    longest_history=max(config.max_history, capacities[0]) if whole_episodes else config.max_history,
+    slots=sum(capacities) + windows,
     width=width,
     tracks_episodes=priority.criterion == "reaper",
     tracks_extremes=priority.criterion == "reaper" or priority.normalize == "buffer",
+    whole_episodes=whole_episodes,
   )
 
 
@@ -154,6 +160,7 @@ def allocate(plan: Plan) -> Memory:
   memory.ends.fill(NONE)
   memory.gaps.record.fill(NONE)
   memory.longest[0] = plan.longest_history
+  memory.whole[0] = plan.whole_episodes
   for index, event in enumerate(plan.events):
     memory.events[index] = (event.bit, event.table, event.history)
   tables = memory.tables
@@ -202,6 +209,7 @@ def _specs(plan: Plan) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
     "node_start": ((tables, _MOST_LEVELS), int64),
     "events": ((len(plan.events),), kernels.EVENT),
     "longest": ((1,), int64),
+    "whole": ((1,), int64),
     "counts": ((kernels.COUNTS,), int64),
   }
 

@@ -103,6 +103,10 @@ def unpack(memory: Memory, state: State, found: npt.NDArray[np.bool_]) -> npt.ND
     np.flatnonzero(found[ring])[-capacity:]
     for ring, capacity in zip(rings, memory.tables.capacity.tolist(), strict=True)
   ]
+  if memory.whole[0]:
+    kept_places[kernels.DEFAULT] = _whole_ones(
+      state["rows/record"][rings[kernels.DEFAULT]], kept_places[kernels.DEFAULT]
+    )
   held = np.zeros(len(found), np.int64)
   for ring, places in zip(rings, kept_places, strict=True):
     held[ring[places]] += 1
@@ -127,6 +131,17 @@ def unpack(memory: Memory, state: State, found: npt.NDArray[np.bool_]) -> npt.ND
   _restore_episodes(memory, state)
   kernels.add_up_all(memory)
   return slots
+
+
+def _whole_ones(records: npt.NDArray[np.int32], places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+  """The places without those of a first episode that has lost its beginning to a lower capacity.
+
+  Args:
+    records: int32 [n], the episode of each row of a table.
+    places: int64 [m], of the rows that are kept, ascending.
+  """
+  is_cut = len(places) and places[0] > 0 and records[places[0]] == records[places[0] - 1]
+  return places[records[places] != records[places[0]]] if is_cut else places
 
 
 def _in_window(memory: Memory, state: State) -> npt.NDArray[np.bool_]:

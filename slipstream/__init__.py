@@ -13,16 +13,19 @@ if TYPE_CHECKING:
   from configs import EvaluatorConfig as EvaluatorConfig
   from configs import EventSpec as EventSpec
   from configs import LearnerConfig as LearnerConfig
+  from configs import MixupConfig as MixupConfig
   from configs import NafConfig as NafConfig
   from configs import NetworkConfig as NetworkConfig
   from configs import PriorityConfig as PriorityConfig
   from configs import QrSacConfig as QrSacConfig
+  from configs import ReferConfig as ReferConfig
   from configs import ReplayConfig as ReplayConfig
   from configs import RunConfig as RunConfig
   from configs import SacConfig as SacConfig
   from configs import TableSpec as TableSpec
   from configs import Td3Config as Td3Config
   from configs import UserError as UserError
+  from configs import VRacerConfig as VRacerConfig
   from configs import load_config as load_config
   from configs import override as override
   from environments import And as And
@@ -57,6 +60,7 @@ _MODULES = {
   "Held": "environments",
   "Info": "environments",
   "LearnerConfig": "configs",
+  "MixupConfig": "configs",
   "NafConfig": "configs",
   "NetworkConfig": "configs",
   "Not": "environments",
@@ -65,6 +69,7 @@ _MODULES = {
   "PriorityConfig": "configs",
   "QrSacConfig": "configs",
   "Region": "environments",
+  "ReferConfig": "configs",
   "ReplayConfig": "configs",
   "Rising": "environments",
   "RunConfig": "configs",
@@ -75,6 +80,7 @@ _MODULES = {
   "ThreeRooms": "environments",
   "Threshold": "environments",
   "UserError": "configs",
+  "VRacerConfig": "configs",
   "attach": "launch.attach",
   "load_config": "configs",
   "override": "configs",

@@ -11,6 +11,7 @@ from configs.presets import (
   racing,
   randomised_skills,
   reaper,
+  refer,
   three_rooms,
   two_rooms,
 )
@@ -41,5 +42,10 @@ PRESETS: dict[str, Callable[[], RunConfig]] = {
     for algorithm, worlds in nmer.TUNED.items()
     for world, buffers in worlds.items()
     for buffer in buffers
+  },
+  **{
+    refer.name_of(algorithm, world): refer.preset(algorithm, world)
+    for algorithm in refer.ALGORITHMS
+    for world in refer.WORLDS
   },
 }

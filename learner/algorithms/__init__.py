@@ -11,6 +11,7 @@ from learner.algorithms.ddqn import DoubleDqn
 from learner.algorithms.naf import Naf
 from learner.algorithms.sac import QrSac, SoftActorCritic
 from learner.algorithms.td3 import Td3
+from learner.algorithms.v_racer import VRacer
 
 __all__ = ["ALGORITHMS", "Algorithm", "make_algorithm"]
 
@@ -22,6 +23,7 @@ ALGORITHMS: dict[str, Callable[[RunConfig, specs.EnvironmentSpec, int], Algorith
   "td3": Td3,
   "ddpg": Ddpg,
   "naf": Naf,
+  "v_racer": VRacer,
 }
 
 

@@ -45,6 +45,14 @@ class Algorithm(tf.Module, abc.ABC):
     del updates
     return {}
 
+  def evaluate(self, fields: Mapping[str, tf.Tensor]) -> Outputs:
+    """Outputs for rows without learning from them, float32 [n] each; for sources that ask for them.
+
+    Args:
+      fields: of the rows, [n, ...] each.
+    """
+    raise NotImplementedError(f"{type(self).__name__} is not asked for outputs without an update")
+
   @abc.abstractmethod
   def update(self, batch: Batch, rule: GradientRule) -> tuple[Metrics, Outputs]:
     """Updates all networks once.

@@ -6,8 +6,10 @@ from acme import specs
 from configs import DdpgConfig, RunConfig
 from learner.algorithms.actor_critic import ActorCritic
 from learner.algorithms.algorithm import Metrics, Outputs, follow, in_every
+from learner.algorithms.behaviour import NoisyPolicy
 from learner.algorithms.losses import half_square, td_errors
 from learner.gradients import Batch, GradientRule, Loss
+from learner.gradients.controls import DIVERGENCE, LOG_RATIO
 from networks import DeterministicPolicy, StackedMlp, Trace, make_deterministic_policy
 
 
@@ -35,6 +37,9 @@ class Ddpg(ActorCritic):
     ddpg = config.learner.algorithm
     assert isinstance(ddpg, DdpgConfig)
     self._critic_l2 = ddpg.critic_l2
+    self._noisy = NoisyPolicy(config)
+    if self._noisy.is_compared:
+      self.OUTPUTS = (*self.OUTPUTS, *NoisyPolicy.OUTPUTS)
     self.target_policy = make_deterministic_policy(config, spec, seed)
 
   def update(self, batch: Batch, rule: GradientRule) -> tuple[Metrics, Outputs]:
@@ -43,6 +48,9 @@ class Ddpg(ActorCritic):
     next_features = self.policy.features(batch["next_observation"])
     next_value = self._values(self.target_critics, next_features, self.target_policy(next_features))
     discounts = self._learner.discount * batch["discount"]
+    compared = self._noisy.compare(batch.fields, self.policy(features))
+    if compared:
+      batch = rule.classify(batch, compared[LOG_RATIO])
 
     def critic_loss(trace: Trace | None) -> Loss:
       values = self._values(self.critics, features, batch["action"], trace)
@@ -50,17 +58,19 @@ class Ddpg(ActorCritic):
       return Loss(batch.weights * half_square(errors), (values, errors))
 
     def policy_loss(trace: Trace | None) -> Loss:
-      return Loss(-self._values(self.critics, features, self.policy(features, trace)))
+      actions = self.policy(features, trace)
+      divergence = self._noisy.compare(batch.fields, actions).get(DIVERGENCE)
+      return Loss(-self._values(self.critics, features, actions), divergence=divergence)
 
-    row_losses, (values, errors) = self._improve_critics(critic_loss, batch, rule, self._critic_l2)
-    policy_losses, _ = self._improve_policy(policy_loss, batch, rule)
+    row_losses, (values, errors), _ = self._improve_critics(critic_loss, batch, rule, self._critic_l2)
+    policy_losses = self._improve_policy(policy_loss, batch, rule).rows
     in_every(self._learner.target_update_period, self._critics_optimizer.steps, self._follow_all)
     metrics = {
       "loss": tf.reduce_mean(row_losses),
       "mean_q": tf.reduce_mean(values),
       "policy_loss": tf.reduce_mean(policy_losses),
     }
-    return metrics, {"td_error": errors}
+    return metrics, {"td_error": errors, **compared}
 
   def _values(
     self, critics: StackedMlp, features: tf.Tensor, actions: tf.Tensor, trace: Trace | None = None

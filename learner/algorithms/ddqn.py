@@ -53,7 +53,7 @@ class DoubleDqn(Algorithm):
       td_error = double_q_learning(q_tm1, batch["action"], batch["reward"], discounts, q_t_value, q_t_selector)
       return Loss(batch.weights * self._td_loss(td_error), (q_tm1, td_error))
 
-    row_losses, (q_tm1, td_error) = rule.minimise(self._optimizer, loss, batch)
+    row_losses, (q_tm1, td_error), _ = rule.minimise(self._optimizer, loss, batch)
     in_every(self._learner.target_update_period, self._optimizer.steps, self._follow)
     taken = tf.gather(q_tm1, batch["action"], batch_dims=1)
     return {"loss": tf.reduce_mean(row_losses), "mean_q": tf.reduce_mean(taken)}, {"td_error": td_error}

@@ -5,8 +5,10 @@ from acme import specs
 
 from configs import RunConfig
 from learner.algorithms.algorithm import Algorithm, Metrics, Outputs, follow, in_every
+from learner.algorithms.behaviour import NoisyPolicy
 from learner.algorithms.losses import half_square, quadratic_values, td_errors
 from learner.gradients import Batch, GradientRule, Loss
+from learner.gradients.controls import DIVERGENCE, LOG_RATIO
 from learner.optimizer import Optimizer
 from networks import NafNetwork, Trace, make_naf_network
 
@@ -33,6 +35,9 @@ class Naf(Algorithm):
     """
     super().__init__(config, make_naf_network(config, spec, seed))
     self.target = make_naf_network(config, spec, seed)
+    self._noisy = NoisyPolicy(config)
+    if self._noisy.is_compared:
+      self.OUTPUTS = (*self.OUTPUTS, *NoisyPolicy.OUTPUTS)
     learner = config.learner
     self._optimizer = Optimizer(
       self.policy.trainable_variables, learner.learning_rate, learner.max_gradient_norm, learner.mixed_precision
@@ -44,14 +49,22 @@ class Naf(Algorithm):
     next_value, _, _ = self.target(self.policy.features(batch["next_observation"]))
     discounts = self._learner.discount * batch["discount"]
 
-    def loss(trace: Trace | None) -> Loss:
-      values = quadratic_values(*self.policy(features, trace), batch["action"])
-      errors = td_errors(values, batch["reward"], discounts, next_value)
-      return Loss(batch.weights * half_square(errors), (values, errors))
+    compared = self._noisy.compare(batch.fields, self.policy(features)[1])
+    if compared:
+      batch = rule.classify(batch, compared[LOG_RATIO])
 
-    row_losses, (values, errors) = rule.minimise(self._optimizer, loss, batch)
+    def loss(trace: Trace | None) -> Loss:
+      state_values, means, lowers = self.policy(features, trace)
+      values = quadratic_values(state_values, means, lowers, batch["action"])
+      errors = td_errors(values, batch["reward"], discounts, next_value)
+      # The network holds the policy too, whose mean is m.
+      divergence = self._noisy.compare(batch.fields, means).get(DIVERGENCE)
+      return Loss(batch.weights * half_square(errors), (values, errors), divergence)
+
+    row_losses, (values, errors), _ = rule.minimise(self._optimizer, loss, batch)
     in_every(self._learner.target_update_period, self._optimizer.steps, self._follow)
-    return {"loss": tf.reduce_mean(row_losses), "mean_q": tf.reduce_mean(values)}, {"td_error": errors}
+    metrics = {"loss": tf.reduce_mean(row_losses), "mean_q": tf.reduce_mean(values)}
+    return metrics, {"td_error": errors, **compared}
 
   def _follow(self) -> None:
     """Takes a step of the target network."""

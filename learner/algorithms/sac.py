@@ -84,8 +84,8 @@ class _MaximumEntropy(ActorCritic, abc.ABC):
       values = self._mean_values(self._outputs(self.critics, features, actions))
       return Loss(-soft_value(values, log_probs, temperature), (log_probs,))
 
-    row_losses, (outputs, td_error) = self._improve_critics(critics_loss, batch, rule)
-    policy_losses, (log_probs,) = self._improve_policy(policy_loss, batch, rule)
+    row_losses, (outputs, td_error), _ = self._improve_critics(critics_loss, batch, rule)
+    policy_losses, (log_probs,), _ = self._improve_policy(policy_loss, batch, rule)
     entropy = -tf.reduce_mean(log_probs)
     if self._learns_temperature:
       self._temperature_optimizer.apply([entropy - self._target_entropy])

@@ -6,8 +6,10 @@ from acme import specs
 from configs import RunConfig, Td3Config
 from learner.algorithms.actor_critic import ActorCritic
 from learner.algorithms.algorithm import Metrics, Outputs, follow
+from learner.algorithms.behaviour import NoisyPolicy
 from learner.algorithms.losses import td_errors
 from learner.gradients import Batch, GradientRule, Loss
+from learner.gradients.controls import DIVERGENCE, LOG_RATIO
 from networks import DeterministicPolicy, Trace, make_deterministic_policy
 
 
@@ -36,6 +38,9 @@ class Td3(ActorCritic):
     assert isinstance(td3, Td3Config)
     self._td3 = td3
     self.target_policy = make_deterministic_policy(config, spec, seed)
+    self._noisy = NoisyPolicy(config)
+    if self._noisy.is_compared:
+      self.OUTPUTS = (*self.OUTPUTS, *NoisyPolicy.OUTPUTS)
     self._updates = tf.Variable(0, dtype=tf.int64, name="updates")
     self._policy_loss = tf.Variable(0.0, name="policy_loss")
 
@@ -46,6 +51,9 @@ class Td3(ActorCritic):
     next_values = self._outputs(self.target_critics, next_features, self._smoothed(next_features))[..., 0]
     next_value = tf.reduce_min(next_values, axis=0)
     discounts = self._learner.discount * batch["discount"]
+    compared = self._noisy.compare(batch.fields, self.policy(features))
+    if compared:
+      batch = rule.classify(batch, compared[LOG_RATIO])
 
     def critics_loss(trace: Trace | None) -> Loss:
       values = self._outputs(self.critics, features, batch["action"], trace)[..., 0]
@@ -53,14 +61,16 @@ class Td3(ActorCritic):
       return Loss(batch.weights * tf.reduce_sum(0.5 * tf.square(errors), axis=0), (values, errors))
 
     def policy_loss(trace: Trace | None) -> Loss:
-      return Loss(-self._outputs(self.critics, features, self.policy(features, trace))[0, :, 0])
+      actions = self.policy(features, trace)
+      divergence = self._noisy.compare(batch.fields, actions).get(DIVERGENCE)
+      return Loss(-self._outputs(self.critics, features, actions)[0, :, 0], divergence=divergence)
 
     def improve_policy() -> tf.Operation:
-      losses, _ = self._improve_policy(policy_loss, batch, rule)
-      self._policy_loss.assign(tf.reduce_mean(losses))
+      losses = self._improve_policy(policy_loss, batch, rule)
+      self._policy_loss.assign(tf.reduce_mean(losses.rows))
       return tf.no_op()
 
-    row_losses, (values, errors) = self._improve_critics(critics_loss, batch, rule)
+    row_losses, (values, errors), _ = self._improve_critics(critics_loss, batch, rule)
     self._updates.assign_add(1)
     target_period = self._td3.target_period or self._td3.policy_period
     tf.cond(self._updates % self._td3.policy_period == 0, improve_policy, tf.no_op)
@@ -70,7 +80,7 @@ class Td3(ActorCritic):
       "mean_q": tf.reduce_mean(values),
       "policy_loss": self._policy_loss.read_value(),
     }
-    return metrics, {"td_error": tf.reduce_mean(tf.abs(errors), axis=0)}
+    return metrics, {"td_error": tf.reduce_mean(tf.abs(errors), axis=0), **compared}
 
   def _smoothed(self, next_features: tf.Tensor) -> tf.Tensor:
     """The target policy's actions with clipped noise (Fujimoto et al., 2018, Eq. 15)."""

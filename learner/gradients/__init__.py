@@ -3,15 +3,17 @@
 from configs import LearnerConfig, RunConfig
 from learner.gradients.cagrad import CagradRule
 from learner.gradients.mean import MeanRule
+from learner.gradients.refer import ReferRule
 from learner.gradients.rule import Batch, GradientRule, Loss
 
-__all__ = ["RULES", "Batch", "CagradRule", "GradientRule", "Loss", "MeanRule", "make_rule"]
+__all__ = ["RULES", "Batch", "CagradRule", "GradientRule", "Loss", "MeanRule", "ReferRule", "make_rule"]
 
-# A run uses the first rule that its config asks for; every config asks for the last one.
+# A run uses the first rule that its config asks for; every config asks for the last one. ReF-ER's goes around it.
 RULES: list[type[GradientRule]] = [CagradRule, MeanRule]
 
 
 def make_rule(config: RunConfig) -> GradientRule:
   """The run's gradient rule."""
   learner: LearnerConfig = config.learner
-  return next(rule for rule in RULES if rule.is_asked_for(learner))(config)
+  rule = next(rule for rule in RULES if rule.is_asked_for(learner))(config)
+  return ReferRule(config, rule) if ReferRule.is_asked_for(learner) else rule

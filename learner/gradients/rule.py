@@ -22,6 +22,7 @@ class Batch:
     tables: int64 [batch], the index of each row's table.
     columns: what the algorithm reads for each row besides its fields, float32 [batch] each.
     controls: numbers that are the same for a whole block, float32 () each.
+    near: float32 [batch], 1 for a row that gives gradients and 0 for one that does not (ReF-ER, Rule 1); None where all do.
   """
 
   fields: Mapping[str, tf.Tensor]
@@ -29,6 +30,7 @@ class Batch:
   tables: tf.Tensor
   columns: Mapping[str, tf.Tensor]
   controls: Mapping[str, tf.Tensor]
+  near: tf.Tensor | None = None
 
   def __getitem__(self, name: str) -> tf.Tensor:
     """A field of the rows."""
@@ -41,10 +43,13 @@ class Loss(NamedTuple):
   Attributes:
     rows: float32 [batch], the loss of each row.
     extra: other results of the forward pass, for the caller; no gradient is taken of them.
+    divergence: float32 [batch], KL(behaviour || policy) of each row, from a network that is or holds the policy; None for any
+      other, and where rows do not hold their behaviour.
   """
 
   rows: tf.Tensor
   extra: tuple[tf.Tensor, ...] = ()
+  divergence: tf.Tensor | None = None
 
 
 # Computes the loss; appends every linear layer of the optimised network to the trace, if one is given.
@@ -72,6 +77,16 @@ class GradientRule(tf.Module, abc.ABC):
     """The numbers that the rule reads from `Batch.controls`, after `updates` gradient steps; the names never change."""
     del updates
     return {}
+
+  def classify(self, batch: Batch, log_ratio: tf.Tensor) -> Batch:
+    """Marks the rows that give gradients; all do, unless the rule says otherwise.
+
+    Args:
+      batch: the rows.
+      log_ratio: float32 [batch], log pi(a|s) - log mu(a|s) before the update.
+    """
+    del log_ratio
+    return batch
 
   @abc.abstractmethod
   def minimise(

@@ -17,10 +17,11 @@ from learner.mixup.partners import bytes_beside, make_partners
 from learner.sources.background import BackgroundDrawing
 from learner.sources.block import Block
 from learner.sources.feed import Feed, LocalFeed, ServerFeed
+from learner.sources.followers import Follower, make_followers
 from learner.sources.priorities import Priorities, RankPriorities, ReliabilityPriorities, TablePriorities
 from learner.sources.quotas import QuotaSchedule
 from learner.sources.row_pace import RowPace
-from learner.sources.source import State, Weighting
+from learner.sources.source import Model, State, Weighting
 from learner.sources.usable_rows import UnusableRows
 from learner.weights.factors import make_weightings, product
 from learner.weights.memory_contents import MemoryContents
@@ -54,6 +55,7 @@ class MemoryParts:
     unusable: finds rows that cannot be learned from; they are not stored.
     rng: of the draws.
     mixup: changes the rows that were drawn; None for no change.
+    followers: keep more of each row, by the names under which a checkpoint keeps their states.
   """
 
   feed: Feed
@@ -62,6 +64,7 @@ class MemoryParts:
   unusable: UnusableRows
   rng: np.random.Generator
   mixup: Mixup | None = None
+  followers: Mapping[str, Follower] = dataclasses.field(default_factory=dict)
 
 
 class MemorySource:
@@ -89,7 +92,9 @@ class MemorySource:
     self._parts = parts
     self._stop = stop
     self._inline = inline
-    self._prefetch = config.learner.prefetch and not inline
+    # What followers know of a row changes with every update, so their rows are drawn when they are due.
+    self._prefetch = config.learner.prefetch and not inline and not parts.followers
+    self._model: Model | None = None
     self._min_sizes = np.array([spec.min_size for spec in specs])
     self._batches, self._batch_size = config.learner.updates_per_block, config.learner.batch_size
     self._pace = RowPace.of(config)
@@ -125,6 +130,23 @@ class MemorySource:
     """Names of the tables, in layout order."""
     return self._parts.memory.table_names
 
+  def use(self, model: Model) -> None:
+    """Takes the learner's networks."""
+    self._model = model
+
+  def is_ready(self) -> bool:
+    """Whether the default table has its minimum: of whole episodes, once the rows that wait were read."""
+    if not self._parts.memory.plan.whole_episodes:
+      return True
+    while len(rows := self._parts.feed.take(_MOST_ROWS)):
+      self._store(rows)
+    return bool(self._parts.memory.sizes[0] >= self._min_sizes[0])
+
+  def controls(self) -> Mapping[str, float]:
+    """The followers' controls."""
+    with self._lock:
+      return {name: value for follower in self._parts.followers.values() for name, value in follower.controls().items()}
+
   def next_block(self, while_waiting: Callable[[], None] = lambda: None) -> Block:
     """The next K batches; waits until the rows that are due before them were read.
 
@@ -143,7 +165,10 @@ class MemorySource:
   def _draw_block(self, closed: threading.Event) -> Block:
     self._read_due_rows(closed)
     with self._lock:
-      memory = self._parts.memory
+      memory, followers = self._parts.memory, self._parts.followers.values()
+      for follower in followers:
+        assert self._model is not None, "the source was given no networks"
+        follower.begin(self._drawn, self._model)
       self._schedule.set_ready(memory.sizes >= self._min_sizes)
       quotas = self._schedule.next_block(self._batches)
       least_ratios = memory.least_ratios if self._knows_least_ratios else None
@@ -158,7 +183,8 @@ class MemorySource:
         draws.table_sizes,
         quotas,
         self._schedule.shares,
-        least_ratios=least_ratios,
+        {name: column for follower in followers for name, column in follower.columns(draws.slots).items()},
+        least_ratios,
       )
 
   def _read_due_rows(self, closed: threading.Event) -> None:
@@ -171,6 +197,8 @@ class MemorySource:
     memory = self._parts.memory
     while True:
       missing = _MOST_ROWS if due is None else due + self._uncounted - memory.received
+      if memory.sizes[0] < self._min_sizes[0]:
+        missing = max(missing, 1)  # With whole episodes the default table has fewer rows than were received.
       rows = self._parts.feed.take(missing) if missing > 0 else None
       if rows is not None and len(rows):
         self._store(rows)
@@ -230,9 +258,13 @@ class MemorySource:
       return product(self._weightings, block, updates)
 
   def feed_back(self, block: Block, outputs: Mapping[str, npt.NDArray[np.float32]]) -> None:
-    """Sets the priorities that follow from the output `td_error`."""
+    """Sets the priorities that follow from the output `td_error`, and gives all outputs to the followers."""
     with self._lock:
       self._priorities.update(block, outputs["td_error"])
+      if self._parts.followers:
+        slots = self._parts.memory.slots_of(block.handles)
+        for follower in self._parts.followers.values():
+          follower.feed_back(slots, outputs)
 
   @property
   def new_item_priorities(self) -> tuple[float, ...]:
@@ -268,10 +300,12 @@ class MemorySource:
       # A healthy run has none of these, and the panel need not say so.
       metrics |= {f"memory_{what}_rows": float(rows) for what, rows in odd.items() if rows}
       metrics["drawn_ahead"] = float((self._drawn - self._handed_out) * self._batch_size)
-      mixup = {} if self._parts.mixup is None else self._parts.mixup.metrics()
+      more = {} if self._parts.mixup is None else dict(self._parts.mixup.metrics())
+      for follower in self._parts.followers.values():
+        more.update(follower.metrics())
     if self._priorities.in_use:
       metrics["refused_priorities"] = float(self._priorities.refused)
-    return {**metrics, **mixup, **self._parts.unusable.metrics()}
+    return {**metrics, **more, **self._parts.unusable.metrics()}
 
   def state(self) -> State:
     """The memory but for its rows, and the states of the parts that have one."""
@@ -288,6 +322,7 @@ class MemorySource:
       states = {name: weighting.state() for name, weighting in self._weightings.items()}
       if self._parts.mixup is not None:
         states["mixup"] = self._parts.mixup.state()
+      states.update({name: follower.state() for name, follower in self._parts.followers.items()})
       for name, part in {"quotas": self._schedule.state(), **states}.items():
         state.update({f"{name}/{key}": value for key, value in part.items()})
       return state
@@ -313,6 +348,8 @@ class MemorySource:
           weighting.restore(own)
       if self._parts.mixup is not None and (own := _part_of(state, "mixup/")):
         self._parts.mixup.restore(own)
+      for name, follower in self._parts.followers.items():
+        follower.restore(_part_of(state, f"{name}/"))
     recovered = recover(memory, journal, _part_of(state, _MEMORY) or None, self._add)
     if not self._inline:  # The lost updates are not made up for, as on the server; an inline loop makes up for them.
       self._uncounted += recovered.received_since
@@ -408,6 +445,7 @@ def make_memory_source(
     journal=Journal(directory, manifest.run_id, manifest.codec),
     unusable=UnusableRows(manifest),
     rng=np.random.default_rng(seed),
+    followers=make_followers(config, memory, manifest.codec),
     mixup=make_mixup(config, manifest.codec, seed, lambda mixup: make_partners(mixup, manifest.codec, memory)),
   )
 

@@ -14,7 +14,7 @@ from learner.sources.background import BackgroundDrawing
 from learner.sources.block import Block
 from learner.sources.priorities import TablePriorities
 from learner.sources.sampler import CLOSE_TIMEOUT_SECONDS, StratifiedSampler
-from learner.sources.source import State, Weighting
+from learner.sources.source import Model, State, Weighting
 from learner.sources.stall import StallCheck
 from learner.sources.usable_rows import UsableRows
 from learner.weights.factors import make_weightings, product
@@ -64,6 +64,18 @@ class ServerSource:
   def table_names(self) -> Sequence[str]:
     """Names of the tables, in layout order."""
     return self._sampler.table_names
+
+  def use(self, model: Model) -> None:
+    """Needs no networks."""
+    del model
+
+  def is_ready(self) -> bool:
+    """Always: an inline loop counts steps as the server does."""
+    return True
+
+  def controls(self) -> Mapping[str, float]:
+    """None."""
+    return {}
 
   def next_block(self, while_waiting: Callable[[], None] = lambda: None) -> Block:
     """The next K batches, of rows that can be learned from; waits until the tables hold enough.

@@ -13,6 +13,18 @@ from replay_server.contract.activity import Wait
 State = Mapping[str, npt.NDArray[Any]]
 
 
+class Model(Protocol):
+  """The learner's networks, for sources that keep what they say of stored rows."""
+
+  def evaluate(self, rows: npt.NDArray[np.float32]) -> Mapping[str, npt.NDArray[np.float32]]:
+    """The algorithm's outputs for rows without learning from them, float32 [n] each, for float32 [n, width]."""
+    ...
+
+  def normalize(self, rows: npt.NDArray[np.float32]) -> None:
+    """Sets the normalisation of observations to the moments of these rows' observations, float32 [n, width]."""
+    ...
+
+
 class Source(Protocol):
   """Supplies blocks, weighs their rows, and receives what was learned from them.
 
@@ -22,6 +34,18 @@ class Source(Protocol):
   @property
   def table_names(self) -> Sequence[str]:
     """Names of the tables, in layout order."""
+    ...
+
+  def use(self, model: Model) -> None:
+    """Takes the learner's networks; called once, before `restore`."""
+    ...
+
+  def is_ready(self) -> bool:
+    """Whether `next_block` would find enough rows in the default table; an inline run asks before it calls that."""
+    ...
+
+  def controls(self) -> Mapping[str, float]:
+    """Numbers for the updates of the block that was drawn last (`Batch.controls`); their names never change."""
     ...
 
   def next_block(self, while_waiting: Callable[[], None] = lambda: None) -> Block:

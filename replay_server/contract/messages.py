@@ -25,6 +25,8 @@ UNUSABLE_ROWS = "unusable_rows"
 # The metrics of a table in the learner's own memory are "<this>/<its name>/<one of these>".
 MEMORY_TABLE = "memory_table"
 MEMORY_TABLE_COUNTS = ("size", "inserts", "draws")
+# The learner's metrics of ReF-ER begin with this; they are columns of metrics.csv too, as its figures are drawn from them.
+REFER_METRICS = "refer_"
 
 _LONGEST_SENDER = 100
 

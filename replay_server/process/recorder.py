@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
+from replay_server.contract.messages import REFER_METRICS
 from replay_server.contract.status import Evaluation, RunStatus, TableStatus
 from replay_server.process.sinks import Sink
 
@@ -280,6 +281,7 @@ def _status_row(status: RunStatus) -> Row:
     "mean_q": status.learner.get("mean_q"),
     **_table_values(status.tables),
     **_measure_values("rollout", status.recent_measures),
+    **{f"learner/{name}": value for name, value in status.learner.items() if name.startswith(REFER_METRICS)},
   }
 
 

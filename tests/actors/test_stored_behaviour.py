@@ -1,5 +1,6 @@
 """`behaviour` in rows: from a policy's Gaussian, or its noise, through a worker into the tables of a real server."""
 
+import dataclasses
 import itertools
 import pathlib
 import threading
@@ -17,35 +18,36 @@ from configs import (
   NafConfig,
   NetworkConfig,
   QrSacConfig,
+  ReplayConfig,
   RunConfig,
   SacConfig,
   Td3Config,
   UserError,
   VRacerConfig,
 )
-from configs.algorithms import ALGORITHMS, AlgorithmConfig
+from configs.algorithms import AlgorithmConfig
 from configs.mixup import MixupConfig
+from configs.refer import ReferConfig
 from environments import make_environment_spec, make_event_environment
 from networks import assign_weights, flatten_weights, make_policy
 from replay_server.contract.layout import make_row_codec, run_codec
 from replay_server.contract.policy import PolicyPublisher, PolicySnapshot
-from tests.behaviours import storing
-from tests.serving import drain, make_config, serving
+from tests.serving import make_config, serving
 
+_WATCHED = ReferConfig(rules="watched")
 EPISODE = 15
 ENVIRONMENTS = 3
 Row = dict[str, np.ndarray]
 
 
-def _run(algorithm: AlgorithmConfig) -> RunConfig:
+def _run(algorithm: AlgorithmConfig, refer: ReferConfig = _WATCHED) -> RunConfig:
   """Three pendulums whose episodes end after 15 steps."""
-  base = make_config(capacity=5_000)
   return RunConfig(
-    replay=base.replay,
+    replay=dataclasses.replace(make_config(capacity=5_000).replay, sampling="memory", unit="episodes"),
     environment=EnvironmentConfig("Pendulum-v1", {"max_episode_steps": EPISODE}),
     network=NetworkConfig((8,)),
     actor=ActorConfig(random_steps=0, environments=ENVIRONMENTS),
-    learner=LearnerConfig(algorithm=algorithm),
+    learner=LearnerConfig(algorithm=algorithm, refer=refer),
   )
 
 
@@ -63,7 +65,8 @@ def _collect(config: RunConfig, folder: pathlib.Path, steps: int) -> tuple[list[
       worker.step()
     worker.flush()
     worker.close()
-    rows = drain(server.connection, "default", server.manifest.codec)
+    assert server.connection.local_rows is not None
+    rows = [server.manifest.codec.unpack(row) for row in server.connection.local_rows.take(steps * ENVIRONMENTS)]
   assert len(rows) == steps * ENVIRONMENTS
   rows.sort(key=lambda row: (int(row["episode"]), int(row["step"])))
   episodes = [list(group) for _, group in itertools.groupby(rows, key=lambda row: int(row["episode"]))]
@@ -91,9 +94,9 @@ def _means(config: RunConfig, weights: np.ndarray, rows: list[Row]) -> np.ndarra
   ids=lambda algorithm: algorithm.NAME,
 )
 def test_rows_hold_the_gaussian_of_their_state_and_the_action_as_it_was_drawn(
-  algorithm: AlgorithmConfig, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+  algorithm: AlgorithmConfig, tmp_path: pathlib.Path
 ) -> None:
-  config = _run(storing(algorithm, monkeypatch))
+  config = _run(algorithm)
   episodes, weights, _ = _collect(config, tmp_path, 60)
   rows = [row for episode in episodes for row in episode]
   means = _means(config, weights, rows)
@@ -113,9 +116,9 @@ def test_rows_hold_the_gaussian_of_their_state_and_the_action_as_it_was_drawn(
 
 @pytest.mark.parametrize("kind", [DdpgConfig, NafConfig])
 def test_each_environments_noise_goes_on_by_itself_through_an_episode_and_begins_anew_with_the_next(
-  kind: type[DdpgConfig] | type[NafConfig], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+  kind: type[DdpgConfig] | type[NafConfig], tmp_path: pathlib.Path
 ) -> None:
-  config = _run(storing(kind(noise="ornstein_uhlenbeck", action_noise=0.3), monkeypatch))
+  config = _run(kind(noise="ornstein_uhlenbeck", action_noise=0.3))
   episodes, weights, _ = _collect(config, tmp_path, 4 * EPISODE)
   assert [len(episode) for episode in episodes] == [EPISODE] * 4 * ENVIRONMENTS
   innovations = []
@@ -138,7 +141,7 @@ def test_each_environments_noise_goes_on_by_itself_through_an_episode_and_begins
 def test_without_a_stored_behaviour_rows_are_those_of_a_transition_and_actions_within_the_bounds(
   noise: str, tmp_path: pathlib.Path
 ) -> None:
-  config = _run(DdpgConfig(noise=noise, action_noise=0.5))  # type: ignore[arg-type]  # One of the two.
+  config = _run(DdpgConfig(noise=noise, action_noise=0.5), ReferConfig())  # type: ignore[arg-type]  # One of the two.
   episodes, _, fields = _collect(config, tmp_path, 2 * EPISODE)
   actions = np.stack([row["action"] for episode in episodes for row in episode])
   assert np.abs(actions).max() == 1
@@ -147,38 +150,35 @@ def test_without_a_stored_behaviour_rows_are_those_of_a_transition_and_actions_w
   assert "behaviour" not in fields
 
 
-def test_a_field_of_mean_and_deviation_of_every_component_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_field_of_mean_and_deviation_of_every_component_is_added() -> None:
   assert LearnerConfig(algorithm=DdpgConfig()).row_fields((4,)) == {}
-  algorithm = storing(DdpgConfig(), monkeypatch)
-  assert LearnerConfig(algorithm=algorithm).row_fields((4,)) == {"behaviour": ("float32", (8,))}
+  watched = LearnerConfig(algorithm=DdpgConfig(), refer=_WATCHED)
+  assert watched.row_fields((4,)) == {"behaviour": ("float32", (8,))}
 
 
 @pytest.mark.parametrize("algorithm", [SacConfig(), QrSacConfig(), DdqnConfig()], ids=lambda each: each.NAME)
-def test_algorithms_that_draw_from_no_gaussian_are_refused(
-  algorithm: AlgorithmConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-  monkeypatch.setitem(ALGORITHMS, "v_racer", VRacerConfig)
+def test_algorithms_that_draw_from_no_gaussian_are_refused(algorithm: AlgorithmConfig) -> None:
   sentence = (
-    f"Rows have to hold the Gaussian that their action was drawn from, and '{algorithm.NAME}' draws from none: use one of "
-    r"td3, ddpg, naf, v_racer\.$"
+    "learner.refer.rules is 'watched', which needs the Gaussian that each action was drawn from, and "
+    rf"'{algorithm.NAME}' draws from none: use one of td3, ddpg, naf, v_racer\.$"
   )
   with pytest.raises(UserError, match=sentence):
-    LearnerConfig(algorithm=storing(algorithm, monkeypatch))
+    LearnerConfig(algorithm=algorithm, refer=_WATCHED)
 
 
-def test_random_steps_are_refused_where_rows_hold_the_behaviour(monkeypatch: pytest.MonkeyPatch) -> None:
-  learner = LearnerConfig(algorithm=storing(Td3Config(), monkeypatch))
-  with pytest.raises(UserError, match=r"actor\.random_steps is 1000, and rows have to hold .*: set it to 0\.$"):
-    RunConfig(learner=learner)
+def test_random_steps_are_refused_where_rows_hold_the_behaviour() -> None:
+  learner = LearnerConfig(algorithm=Td3Config(), refer=_WATCHED)
+  with pytest.raises(UserError, match=r"actor\.random_steps is 1000: random actions come from none, so set it to 0\.$"):
+    RunConfig(learner=learner, replay=ReplayConfig(sampling="memory"))
 
 
-def test_a_noise_of_0_has_no_density(monkeypatch: pytest.MonkeyPatch) -> None:
-  with pytest.raises(UserError, match=r"learner\.algorithm\.action_noise is 0, and rows .*: raise it\.$"):
-    LearnerConfig(algorithm=storing(NafConfig(action_noise=0.0), monkeypatch))
+def test_a_noise_of_0_has_no_density() -> None:
+  with pytest.raises(UserError, match=r"and learner\.algorithm\.action_noise is 0: raise it\.$"):
+    LearnerConfig(algorithm=NafConfig(action_noise=0.0), refer=_WATCHED)
 
 
 @pytest.mark.parametrize("kind", ["neighbors", "s4rl"])
-def test_mixed_rows_have_no_behaviour(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mixed_rows_have_no_behaviour(kind: str) -> None:
   mixup = MixupConfig(kind)  # type: ignore[arg-type]  # One of them.
-  with pytest.raises(UserError, match=rf"learner\.mixup\.kind is '{kind}', and a mixed row has no Gaussian that its"):
-    LearnerConfig(algorithm=storing(DdpgConfig(), monkeypatch), mixup=mixup)
+  with pytest.raises(UserError, match=r"and a mixed row has none: set learner\.mixup\.kind to 'none'\.$"):
+    LearnerConfig(algorithm=DdpgConfig(), mixup=mixup, refer=_WATCHED)

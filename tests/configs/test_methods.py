@@ -7,6 +7,7 @@ import pytest
 
 from configs import (
   CagradConfig,
+  DdpgConfig,
   EventSpec,
   PriorityConfig,
   RunConfig,
@@ -19,17 +20,21 @@ from configs import (
 )
 from configs.methods import METHODS, apply_method, method_of
 from configs.mixup import MixupConfig, NeighborsConfig
+from configs.refer import ReferConfig
 
 # These need continuous actions.
+RULED = {"er", "refer_1", "refer_2", "refer"}
 MIXING = {"nmer", "sset_nmer", "nn_mixup", "mixup", "ct", "s4rl", "noise"}
 THREE_ROOMS = load_config("three_rooms")
 
 
 def config_for(name: str) -> RunConfig:
   """A config that the method can be applied to."""
-  if name not in MIXING:
+  if name not in MIXING | RULED:
     return THREE_ROOMS
-  return dataclasses.replace(THREE_ROOMS, learner=dataclasses.replace(THREE_ROOMS.learner, algorithm=Td3Config()))
+  learner = dataclasses.replace(THREE_ROOMS.learner, algorithm=Td3Config())
+  actor = dataclasses.replace(THREE_ROOMS.actor, random_steps=0)
+  return dataclasses.replace(THREE_ROOMS, learner=learner, actor=actor)
 
 
 def shares(config: RunConfig) -> dict[str, tuple[float, int]]:
@@ -108,6 +113,25 @@ def test_per_rank_is_per_with_a_ranked_table_from_the_learners_memory():
   assert config.replay.default.selector == "ranked"
   assert dataclasses.replace(config, method="per", replay=replay) == per
   assert apply_method(config, "uniform").replay.default.selector == "uniform"
+
+
+@pytest.mark.parametrize(
+  ("name", "rules", "noise"),
+  [
+    ("er", "watched", "ornstein_uhlenbeck"),
+    ("refer_1", "first", "gaussian"),
+    ("refer_2", "second", "gaussian"),
+    ("refer", "both", "gaussian"),
+  ],
+)
+def test_refers_methods_are_uniform_replay_from_memory_with_its_rules(name, rules, noise):
+  config = apply_method(load_config("refer_ddpg_swimmer"), name)
+  assert config.learner.refer.rules == rules
+  assert isinstance(config.learner.algorithm, DdpgConfig)
+  assert config.learner.algorithm.noise == noise
+  assert (config.replay.sampling, config.replay.unit) == ("memory", "episodes")
+  # Other methods keep what the rows hold, and drop the rules.
+  assert apply_method(config, "uniform").learner.refer.rules == "watched"
 
 
 def test_a_config_with_ranked_tables_is_that_of_no_method_if_some_are_not_or_there_are_event_tables():
@@ -191,7 +215,7 @@ def test_the_methods_that_shape_keep_the_potential_and_all_others_drop_it():
     potential_arguments={"cells": [[5, 0]]},
   )
   config = dataclasses.replace(THREE_ROOMS, environment=environment)
-  for name in set(METHODS) - MIXING:
+  for name in set(METHODS) - MIXING - RULED:
     assert apply_method(config, name).environment == (environment if "pbs" in name else THREE_ROOMS.environment)
   assert apply_method(config, "sset_pbs").replay == THREE_ROOMS.replay
   assert apply_method(config, "pbs").replay == apply_method(THREE_ROOMS, "uniform").replay
@@ -212,7 +236,7 @@ def test_cagrad_is_sset_with_a_coefficient_which_a_method_without_event_tables_d
 def test_every_method_changes_only_its_own_settings_and_survives_json(name):
   before = config_for(name)
   config = apply_method(before, name)
-  learner = dataclasses.replace(config.learner, cagrad=CagradConfig(), mixup=MixupConfig())
+  learner = dataclasses.replace(config.learner, cagrad=CagradConfig(), mixup=MixupConfig(), refer=ReferConfig())
   same = dataclasses.replace(config, events=before.events, replay=before.replay, learner=learner)
   assert same == dataclasses.replace(before, method=name)
   assert from_json(to_json(config)) == config

@@ -75,7 +75,7 @@ def test_a_method_may_be_any_change_of_the_config():
     (lambda: find_experiment("zzz"), r"There is no experiment 'zzz': there are three_rooms"),
     (lambda: find_budget(make_experiment(), "quik"), r"'tiny' has no budget 'quik': did you mean 'quick'\?"),
     (lambda: make_experiment().select(["unifrom"]), r"'tiny' has no method 'unifrom': did you mean 'uniform'\?"),
-    (lambda: make_experiment().select(["zzz"]), r"'tiny' has no method 'zzz': there are uniform, per, sset"),
+    (lambda: make_experiment().select(["zzz"]), r"'tiny' has no method 'zzz': there are uniform, per, per_rank, sset"),
   ],
 )
 def test_an_unknown_name_is_refused_with_the_nearest(find, sentence):

@@ -131,7 +131,13 @@ def test_a_band_is_the_interval_of_the_mean_and_nothing_where_all_seeds_agree():
   assert np.isnan([drawn.low[1], drawn.high[1]]).all()
 
 
-@pytest.mark.parametrize("band", ["std", "interval"])
+def test_a_band_of_percentiles_by_hand():
+  drawn = statistics.curve([make_result([value]) for value in (0, 1, 2, 3, 10)], "eval_return", "percentiles")
+  # Of five values the 20th and the 80th percentile lie .8 of the way from the first to the second, and .2 from the fourth on.
+  np.testing.assert_allclose([drawn.low[0], drawn.mean[0], drawn.high[0]], [0.8, 3.2, 4.4])
+
+
+@pytest.mark.parametrize("band", ["std", "interval", "percentiles"])
 def test_one_seed_has_a_curve_and_no_band(band):
   drawn = statistics.curve([make_result([1, 2])], "eval_return", band)
   np.testing.assert_array_equal(drawn.mean, [1, 2])

@@ -22,6 +22,7 @@ from learner.gradients.rule import LossFunction
 from learner.learner import Learner, LearnerParts
 from learner.optimizer import Optimizer
 from learner.sources.block import Block
+from learner.sources.source import Model
 from learner.updates import make_updates
 from networks import QNetwork, Trace, flatten_weights, make_acting_policy, make_q_network
 from replay_server.contract.codec import RowCodec
@@ -77,7 +78,7 @@ class Toy(Algorithm):
       scale = batch.columns["scale"] * batch.controls["toy"] / batch["probability"]
       return Loss(batch.weights * scale * tf.square(td_error), (td_error, values))
 
-    rows, (td_error, values) = rule.minimise(self._optimizer, loss, batch)
+    rows, (td_error, values), _ = rule.minimise(self._optimizer, loss, batch)
     metrics = {"loss": tf.reduce_mean(rows), "mean_q": tf.reduce_mean(values), "control": batch.controls["toy"]}
     return metrics, {"td_error": td_error, "value": values}
 
@@ -153,6 +154,15 @@ class ArraySource:
     self._rows = rows
     self._drawn = 0
     self.fed_back: list[tuple[np.ndarray, Mapping[str, np.ndarray]]] = []
+
+  def use(self, model: Model) -> None:
+    del model
+
+  def is_ready(self) -> bool:
+    return True
+
+  def controls(self) -> Mapping[str, float]:
+    return {}
 
   def next_block(self, while_waiting: Callable[[], None] = lambda: None) -> Block:
     slots = (np.arange(8).reshape(2, 4) + self._drawn) % len(self._rows)

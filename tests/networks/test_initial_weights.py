@@ -7,7 +7,15 @@ import pytest
 import tensorflow as tf
 from acme import specs
 
-from configs import ActorConfig, DdqnConfig, LearnerConfig, NetworkConfig, RunConfig, UserError, VRacerConfig
+from configs import (
+  ActorConfig,
+  DdqnConfig,
+  LearnerConfig,
+  NetworkConfig,
+  ReplayConfig,
+  RunConfig,
+  UserError,
+)
 from configs.algorithms import ALGORITHMS, AlgorithmConfig
 from networks import (
   StackedMlp,
@@ -27,13 +35,13 @@ REFER = NetworkConfig((40, 60), activation="softsign", initializer="glorot", out
 DISCRETE = specs.DiscreteArray(3, np.int32)
 
 
-@pytest.fixture(autouse=True)
-def _v_racer(monkeypatch: pytest.MonkeyPatch) -> None:
-  monkeypatch.setitem(ALGORITHMS, "v_racer", VRacerConfig)
-
-
 def _run(algorithm: AlgorithmConfig, network: NetworkConfig) -> RunConfig:
-  return RunConfig(network=network, learner=LearnerConfig(algorithm=algorithm), actor=ActorConfig(random_steps=0))
+  return RunConfig(
+    replay=ReplayConfig(sampling="memory", unit="episodes"),
+    network=network,
+    learner=LearnerConfig(algorithm=algorithm),
+    actor=ActorConfig(random_steps=0),
+  )
 
 
 def _layers(module) -> list[np.ndarray]:

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from configs import ActorConfig, LearnerConfig, NetworkConfig, RunConfig, UserError, VRacerConfig
-from configs.algorithms import ALGORITHMS
+from configs import ActorConfig, LearnerConfig, NetworkConfig, ReplayConfig, RunConfig, UserError, VRacerConfig
 from networks import (
   Trace,
   assign_weights,
@@ -18,14 +17,12 @@ from networks import (
 from tests.networks.test_policy_networks import make_spec, shifted
 
 
-@pytest.fixture(autouse=True)
-def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-  monkeypatch.setitem(ALGORITHMS, "v_racer", VRacerConfig)
-
-
 def _run(hidden: tuple[int, ...] = (5,), deviation: float = VRacerConfig.initial_deviation, **network) -> RunConfig:
   learner = LearnerConfig(algorithm=VRacerConfig(deviation))
-  return RunConfig(network=NetworkConfig(hidden, **network), learner=learner, actor=ActorConfig(random_steps=0))
+  replay = ReplayConfig(sampling="memory", unit="episodes")
+  return RunConfig(
+    replay=replay, network=NetworkConfig(hidden, **network), learner=learner, actor=ActorConfig(random_steps=0)
+  )
 
 
 def test_at_first_the_covariance_is_a_fifth_of_the_identity():

@@ -46,36 +46,45 @@ class Oracle:
     self.open: list[int] = []  # By the time of their last row.
     self.counts = dict.fromkeys(("new", "repeated", "late", "gaps", "missing", "lapses"), 0)
     self.received = 0
+    self.new_weights: Sequence[float] = ()
 
   def add(self, row: Row, weights: Sequence[float]) -> None:
     number, self.received = self.received, self.received + 1
+    self.new_weights = weights
     episode = self.episodes.get(row.episode)
     if episode is None and row.step >= 0:
       episode = self.episodes[row.episode] = Episode(set(), set())
-    if episode is None or not self._is_wanted(episode, row.step):
+    if self.plan.whole_episodes:
+      self._end_abandoned(number)
+    is_over = self.plan.whole_episodes and episode is not None and episode.state != "open"
+    if episode is None or is_over or not self._is_wanted(episode, row.step):
       self.counts["repeated"] += 1
       return
+    if self.plan.whole_episodes and row.episode in self.open:
+      self.open.remove(row.episode)
+      self.open.append(row.episode)
     is_late = row.step in episode.skipped
     self._note(episode, row.step, is_late)
     self._forget_unneeded()
     while len(self.stored) == self.plan.slots:
       self._lapse(self.open[0])
     self._store(row, episode, is_late, number)
-    self._insert(0, row.key, weights)
-    if is_late:
-      for table in sorted(self._tables_of_later_events(row.key)):
-        self._insert(table, row.key, weights)
+    if not self.plan.whole_episodes:
+      self._insert(0, row.key, weights)
+      if is_late:
+        for table in sorted(self._tables_of_later_events(row.key)):
+          self._insert(table, row.key, weights)
+      self._send_histories(row.key, weights)
+    if row.ended and episode.state in ("open", "lapsed"):
+      self._end(row.episode, row.ended)
+
+  def _send_histories(self, last: Key, weights: Sequence[float]) -> None:
+    episode, step = last
     for event in self.plan.events:
-      if row.events >> event.bit & 1:
-        for step in range(row.step - event.history + 1, row.step + 1):
-          key = (row.episode, step)
+      if self.events[last] >> event.bit & 1:
+        for key in ((episode, earlier) for earlier in range(step - event.history + 1, step + 1)):
           if key in self.stored and event.table not in self.sent[key]:
             self._insert(event.table, key, weights)
-    if row.ended and episode.state in ("open", "lapsed"):
-      episode.state = row.ended
-      if row.episode in self.open:
-        self.open.remove(row.episode)
-      self._forget_unneeded()
 
   def _is_wanted(self, episode: Episode, step: int) -> bool:
     return step in episode.skipped or step > max(episode.received, default=-1)
@@ -94,10 +103,30 @@ class Oracle:
     episode.received.add(step)
 
   def _lapse(self, identity: int) -> None:
-    self.open.remove(identity)
-    self.episodes[identity].state = "lapsed"
+    self._end(identity, "truncated" if self.plan.whole_episodes else "lapsed")
     self.counts["lapses"] += 1
+
+  def _end(self, identity: int, state: str) -> None:
+    if identity in self.open:
+      self.open.remove(identity)
+    if self.plan.whole_episodes:
+      table, chain = self.tables[0], self.chain(identity)
+      while len(table) + len(chain) > self.plan.capacities[0]:
+        oldest = table[0][0]
+        while table and table[0][0] == oldest:
+          del self.weights[0][table.pop(0)]
+      for key in chain:
+        self._insert(0, key, self.new_weights)
+      for key in chain:
+        self._send_histories(key, self.new_weights)
+    self.episodes[identity].state = state
     self._forget_unneeded()
+
+  def _end_abandoned(self, number: int) -> None:
+    for identity in list(self.open):
+      if number - self.stored[self.chain(identity)[-1]] <= self.plan.capacities[0]:
+        return
+      self._end(identity, "truncated")
 
   def _store(self, row: Row, episode: Episode, is_late: bool, number: int) -> None:
     self.stored[row.key] = number

@@ -32,6 +32,21 @@ def plans(draw: st.DrawFn) -> Plan:
   return dataclasses.replace(plan, slots=sum(plan.capacities) + spare)
 
 
+@st.composite
+def whole_plans(draw: st.DrawFn) -> Plan:
+  """Plans whose default table takes whole episodes, with room for a few of them."""
+  plan = draw(plans())
+  capacity = draw(st.integers(12, 40))
+  capacities = (capacity, *plan.capacities[1:])
+  return dataclasses.replace(
+    plan,
+    capacities=capacities,
+    longest_history=max(plan.longest_history, capacity),
+    slots=sum(capacities) + draw(st.sampled_from([capacity, 2 * capacity])),
+    whole_episodes=True,
+  )
+
+
 _KINDS = ["next"] * 7 + ["skip", "late", "late", "repeat"]
 
 

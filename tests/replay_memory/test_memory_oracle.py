@@ -10,11 +10,12 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from replay_memory import kernels
 from replay_memory.memory import ReplayMemory
 from replay_memory.plan import Plan
 from tests.replay_memory.making import contents, keys_in, packed
 from tests.replay_memory.oracle import Key, Oracle, Row
-from tests.replay_memory.streams import PLAIN, Op, plans, random_ops, row_of
+from tests.replay_memory.streams import PLAIN, Op, plans, random_ops, row_of, whole_plans
 from tests.serving import CODEC
 
 _EXPONENT = 0.65
@@ -32,6 +33,9 @@ def _assert_same(memory: ReplayMemory, oracle: Oracle) -> None:
   for table, keys in enumerate(oracle.tables):
     if plan.exponents[table] is not None:
       assert state[f"weights/{table}"].tolist() == [oracle.weights[table][key] for key in keys]
+  sums = memory.arrays.nodes.copy()
+  kernels.add_up_all(memory.arrays)
+  np.testing.assert_array_equal(memory.arrays.nodes, sums)
   for identity in oracle.episodes:
     chain = oracle.chain(identity)
     if chain:
@@ -53,7 +57,9 @@ def _play(plan: Plan, ops: list[Op]) -> None:
   pending: list[Row] = []
   numbers: dict[int, int] = {}
   for op in ops:
-    pending.append(row_of(oracle, pending, op, numbers))
+    row = row_of(oracle, pending, op, numbers)
+    if row.step < plan.capacities[0] or not plan.whole_episodes:  # Longer ones are refused.
+      pending.append(row)
     if op.cut:
       _add(memory, oracle, pending, generator)
       pending = []
@@ -116,6 +122,19 @@ def _update(memory: ReplayMemory, oracle: Oracle, generator: np.random.Generator
 )
 @given(plans(), st.integers(0, 2**32 - 1))
 def test_tables_links_and_weights_are_those_of_the_oracle_before_and_after_a_restart(plan: Plan, seed: int) -> None:
+  _play(plan, random_ops(seed))
+
+
+@settings(
+  max_examples=10 if os.environ.get(PLAIN) else 40,
+  deadline=None,
+  derandomize=True,
+  database=None,
+  suppress_health_check=list(HealthCheck),
+  phases=(Phase.generate,),
+)
+@given(whole_plans(), st.integers(0, 2**32 - 1))
+def test_whole_episodes_come_and_go_as_in_the_oracle_before_and_after_a_restart(plan: Plan, seed: int) -> None:
   _play(plan, random_ops(seed))
 
 

@@ -7,12 +7,12 @@ import re
 import pytest
 
 from configs import DdpgConfig, LearnerConfig
+from configs.refer import ReferConfig
 from configs.run import RESERVED_TABLES
 from replay_server.contract.layout import LAYOUT_VERSION, PACE, POLICY_COLUMNS, make_row_codec
 from replay_server.contract.manifest import Manifest
 from replay_server.contract.messages import EpisodeSummary, EvaluationSummary, Heartbeat, Request
 from replay_server.process.tables import make_tables
-from tests.behaviours import storing
 from tests.serving import CODEC, make_config, make_spec
 
 _TEXT = (pathlib.Path(__file__).parents[3] / "docs" / "contract.md").read_text()
@@ -37,8 +37,8 @@ def test_every_field_of_a_row_is_listed_with_its_dtype_and_shape() -> None:
     assert shape in (str(fields[name].shape), "the spec's")
 
 
-def test_the_further_field_is_listed_with_its_dtype_and_shape(monkeypatch: pytest.MonkeyPatch) -> None:
-  fields = LearnerConfig(algorithm=storing(DdpgConfig(), monkeypatch)).row_fields((3,))
+def test_the_further_field_is_listed_with_its_dtype_and_shape() -> None:
+  fields = LearnerConfig(algorithm=DdpgConfig(), refer=ReferConfig(rules="watched")).row_fields((3,))
   listed = {name: (dtype, shape) for name, (dtype, shape, _) in _rows("Further fields of a row").items()}
   assert listed == {"behaviour": ("float32", "(2A,)")}
   assert fields == {"behaviour": ("float32", (2 * 3,))}

@@ -177,6 +177,65 @@ ROWS = (
     "learner.mixup.neighbors.growth is 2.0: it must lie in [0, 1].",
   ),
   (
+    "train --config=cartpole --method=refer",
+    "learner.refer.rules is 'both', which needs the Gaussian that each action was drawn from, and 'ddqn' draws from none: use "
+    "one of td3, ddpg, naf, v_racer.",
+  ),
+  (
+    "train --config=refer_ddpg_swimmer --config.learner.algorithm=sac",
+    "learner.refer.rules is 'both', which needs the Gaussian that each action was drawn from, and 'sac' draws from none: use one "
+    "of td3, ddpg, naf, v_racer.",
+  ),
+  (
+    "train --config=refer_ddpg_swimmer --config.replay.sampling=server",
+    "replay.unit is 'episodes', and the server lets each transition go by itself: set replay.sampling to 'memory', or leave "
+    "replay.unit at 'steps'.",
+  ),
+  (
+    "train --config=refer_ddpg_swimmer --config.replay.sampling=server --config.replay.unit=steps",
+    "learner.scale_rewards is true, which needs a look at all stored steps, and the server offers none: set replay.sampling to "
+    "'memory'.",
+  ),
+  (
+    "train --config=refer_v_racer_swimmer --config.replay.unit=steps",
+    "learner.algorithm is 'v_racer', which estimates the returns of whole episodes: set replay.unit to 'episodes'.",
+  ),
+  (
+    "train --config=refer_v_racer_swimmer --config.actor.random_steps=10",
+    "learner.refer.rules is 'both', which needs the Gaussian that each action was drawn from, and actor.random_steps is 10: "
+    "random actions come from none, so set it to 0.",
+  ),
+  (
+    "train --config=refer_v_racer_swimmer --config.learner.n_step=3",
+    "learner.refer.rules is 'both', which needs the Gaussian that each action was drawn from, one for each row, and "
+    "learner.n_step is 3: set it to 1.",
+  ),
+  (
+    "train --config=refer_ddpg_swimmer --config.learner.mixup.kind=neighbors",
+    "learner.refer.rules is 'both', which needs the Gaussian that each action was drawn from, and a mixed row has none: set "
+    "learner.mixup.kind to 'none'.",
+  ),
+  (
+    "train --config=refer_v_racer_swimmer --config.learner.refer.limit=0",
+    "learner.refer.limit is 0.0: it must be a finite number above 0.",
+  ),
+  (
+    "train --config=refer_v_racer_swimmer --config.learner.refer.tolerance=1",
+    "learner.refer.tolerance is 1.0: it must lie in (0, 1).",
+  ),
+  (
+    "train --config=refer_v_racer_swimmer --config.learner.refer.annealing=-1",
+    "learner.refer.annealing is -1.0: it must be a finite number, 0 or more.",
+  ),
+  (
+    "train --config=refer_v_racer_swimmer --config.learner.refer.rules=third",
+    "The config's learner.refer.rules is not valid: 'third' is not one of off, watched, first, second, both.",
+  ),
+  (
+    "train --config=refer_v_racer_swimmer --config.network.normalize_observations=false",
+    "network.normalize_by has no effect without network.normalize_observations: set that to true, or leave normalize_by out.",
+  ),
+  (
     "train --config=cartpole --config.learner.target_update_period=0",
     "learner.target_update_period is 0: it must be a whole number, 1 or more.",
   ),

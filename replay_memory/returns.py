@@ -1,0 +1,147 @@
+"""Return estimates of stored steps, kept up to date by sweeps back through their episodes (V-RACER; ReF-ER, Section 2)."""
+
+import numpy as np
+import numpy.typing as npt
+
+from replay_memory import sweeps
+from replay_memory.kernels import FRESH_SLOTS, NONE
+from replay_memory.memory import ReplayMemory
+from replay_memory.ratios import Ratios
+from replay_server.contract.codec import RowCodec
+
+Floats = npt.NDArray[np.float32]
+Slots = npt.NDArray[np.int64]
+
+_VALUE, _END_VALUE, _Q_RET = "value", "end_value", "q_ret"
+# Added to the scale of rewards (ReF-ER, Appendix B).
+_EPSILON = 1e-7
+
+
+class RewardScale:
+  """The root mean square of the rewards in the default table (ReF-ER, Eq. 16).
+
+  Attributes:
+    value: by which rewards are divided; 1 until `measure`.
+  """
+
+  def __init__(self, memory: ReplayMemory, codec: RowCodec):
+    """Measures nothing yet; `codec` is that of the memory's rows."""
+    self._memory = memory
+    self._reward = memory.field("reward", codec)
+    self.value = 1.0
+
+  def measure(self) -> None:
+    """Takes the present rewards; without any rows the value stays."""
+    ring = self._memory.places(0)
+    if len(ring):
+      self.value = float(np.sqrt(sweeps.add_up(ring, self._reward, True) / len(ring))) + _EPSILON
+
+
+class Returns:
+  """Keeps V(s_t) and Q_ret,t = r_t + gamma V_tbc,t+1 of each row.
+
+  V_tbc,t = V_t + min(1, rho_t) (Q_ret,t - V_t) (Eqs. 6 to 8), with rho of `Ratios`. Q_ret of an episode's last step is
+  r_t + gamma V(s_T), where V(s_T) is 0 in a terminal state. When V or rho of a step changes, Q_ret of all earlier steps of its
+  episode follows. Where the step after one was evicted, that one keeps its Q_ret.
+  """
+
+  def __init__(self, memory: ReplayMemory, codec: RowCodec, ratios: Ratios, gamma: float):
+    """Adds the columns to a new memory of whole episodes.
+
+    Args:
+      memory: new, of a plan with `whole_episodes`.
+      codec: of its rows, which cover one step each.
+      ratios: of the memory.
+      gamma: the discount factor.
+    """
+    if not memory.plan.whole_episodes:
+      raise ValueError("return estimates need whole episodes")
+    self._memory = memory
+    self._gamma = gamma
+    self._entered = 0
+    records = len(memory.arrays.episodes)
+    self._estimates = sweeps.Estimates(
+      rows=memory.arrays.rows,
+      reward=memory.field("reward", codec),
+      discount=memory.field("discount", codec),
+      value=memory.add_column(_VALUE, np.float32, 0.0),
+      log_ratio=ratios.log_ratio,
+      end_value=memory.add_column(_END_VALUE, np.float32, np.nan),
+      q_ret=memory.add_column(_Q_RET, np.float32, 0.0),
+      latest=np.full(records, NONE, np.int32),
+      found=np.empty(records, np.int32),
+    )
+    memory.follow_with(self)
+
+  @property
+  def q_ret(self) -> Floats:
+    """Q_ret by slot, float32 [slots]."""
+    return self._estimates.q_ret
+
+  @property
+  def value(self) -> Floats:
+    """V by slot, float32 [slots]."""
+    return self._estimates.value
+
+  def new_slots(self) -> Slots:
+    """The slots of the rows that entered the default table since the last call, int64 [n]: whole episodes in the order of steps.
+
+    Their values must be given to `enter` before any of them is drawn.
+    """
+    inserts = int(self._memory.inserts[0])
+    count, self._entered = inserts - self._entered, inserts
+    return self._memory.contents(0)[-count:] if count else np.empty(0, np.int64)
+
+  def needs_end_value(self, slots: Slots) -> npt.NDArray[np.bool_]:
+    """Which rows are the last of their episodes, or before a gap, and do not end in a terminal state; bool [n]."""
+    has_next = self._memory.next_steps(slots) != NONE
+    needs: npt.NDArray[np.bool_] = ~has_next & (self._estimates.discount[slots] > 0)
+    return needs
+
+  def is_end(self, slots: Slots) -> npt.NDArray[np.bool_]:
+    """Which rows' Q_ret contains the value of their next observation, bool [...]."""
+    ends: npt.NDArray[np.bool_] = ~np.isnan(self._estimates.end_value[slots]) & (self._estimates.discount[slots] > 0)
+    return ends
+
+  def enter(self, slots: Slots, value: Floats, next_value: Floats, reward_scale: float) -> None:
+    """Gives new rows their first estimates.
+
+    Args:
+      slots: int64 [n], as `new_slots` returned them.
+      value: float32 [n], V of their observations.
+      next_value: float32 [n], V of their next observations; read for those that no row follows.
+      reward_scale: by which rewards are divided.
+    """
+    has_next = self._memory.next_steps(slots) != NONE
+    self._estimates.end_value[slots] = np.where(has_next, np.nan, next_value).astype(np.float32)
+    self._estimates.value[slots] = value
+    self._sweep(slots, reward_scale)
+
+  def learned(self, slots: Slots, value: Floats, next_value: Floats, reward_scale: float) -> None:
+    """Takes what an update computed for rows; their ratios are set before. The later one counts where a row is named twice.
+
+    Args:
+      slots: int64 [n], of stored rows.
+      value: float32 [n], V of their observations.
+      next_value: float32 [n], V of their next observations; read where `is_end`.
+      reward_scale: by which rewards are divided.
+    """
+    ends = self.is_end(slots)
+    self._estimates.end_value[slots[ends]] = next_value[ends]
+    self._estimates.value[slots] = value
+    self._sweep(slots, reward_scale)
+
+  def _sweep(self, slots: Slots, reward_scale: float) -> None:
+    sweeps.sweep(self._estimates, np.ascontiguousarray(slots), self._gamma, reward_scale)
+
+  def sweep_all(self, reward_scale: float) -> None:
+    """Brings all estimates up to date, for another scale of rewards."""
+    sweeps.sweep_all(self._estimates, int(self._memory.arrays.counts[FRESH_SLOTS]), self._gamma, reward_scale)
+
+  def added(self, slots: Slots) -> None:
+    """Does nothing: a row is new when its episode has ended; see `new_slots`."""
+    del slots
+
+  def restored(self) -> None:
+    """None of the rows of a checkpoint is new; see `Rule.restored`."""
+    self._entered = int(self._memory.inserts[0])

@@ -1,0 +1,152 @@
+"""Sums over a memory's default table, and sweeps of return estimates back through episodes, which numba compiles."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from configs.compiling import helper, kernel
+
+Float32 = npt.NDArray[np.float32]
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+
+_NONE = -1
+_whole: Any = np.int64
+
+
+class Estimates(NamedTuple):
+  """What return estimates are made of, by slot (ReF-ER, Section 2).
+
+  Attributes:
+    rows: `kernels.ROW` [slots], for the links between an episode's rows.
+    reward: float32 [slots], r of each step.
+    discount: float32 [slots], 0 for a step into a terminal state.
+    value: float32 [slots], V of the step's observation, as it was computed last.
+    log_ratio: float32 [slots], log rho, likewise.
+    end_value: float32 [slots], V of the next observation, for a step that none follows; NaN for any other.
+    q_ret: float32 [slots], the estimate of r_t + gamma V_tbc,t+1.
+    latest: int32 [records], the slot from which an episode is to be swept; `_NONE` for none.
+    found: int32 [records], room for the records of those.
+  """
+
+  rows: Any
+  reward: Float32
+  discount: Float32
+  value: Float32
+  log_ratio: Float32
+  end_value: Float32
+  q_ret: Float32
+  latest: Int32
+  found: Int32
+
+
+@helper
+def _bootstrapped(estimates: Estimates, slot: int) -> float:
+  """V_tbc = V + min(1, rho) (Q_ret - V) of a step (Eq. 8)."""
+  value = estimates.value[slot]
+  cut = math.exp(min(estimates.log_ratio[slot], 0.0))
+  bootstrapped: float = value + cut * (estimates.q_ret[slot] - value)
+  return bootstrapped
+
+
+@helper
+def _set_end(estimates: Estimates, slot: int, gamma: float, reward_scale: float) -> None:
+  """Sets Q_ret of a step that none follows, if it is one."""
+  if not math.isnan(estimates.end_value[slot]):
+    reward = estimates.reward[slot] / reward_scale
+    estimates.q_ret[slot] = reward + gamma * estimates.discount[slot] * estimates.end_value[slot]
+
+
+@helper
+def _sweep_back(estimates: Estimates, slot: int, gamma: float, reward_scale: float) -> None:
+  """Sets Q_ret of all stored steps before one of their episode."""
+  rows = estimates.rows
+  at, before = slot, _whole(rows.previous[slot])
+  while before != _NONE:
+    if rows.step[before] == rows.step[at] - 1:
+      reward = estimates.reward[before] / reward_scale
+      estimates.q_ret[before] = reward + gamma * estimates.discount[before] * _bootstrapped(estimates, at)
+    else:
+      _set_end(estimates, before, gamma, reward_scale)
+    at, before = before, _whole(rows.previous[before])
+
+
+@kernel
+def sweep(estimates: Estimates, slots: Int64, gamma: float, reward_scale: float) -> None:
+  """Brings Q_ret up to date after V, rho or the end's value of steps have changed: of these steps and of all before them.
+
+  Args:
+    estimates: of all rows.
+    slots: int64 [n], of the steps that changed; each episode is swept once, from its latest one. `_NONE` is passed over.
+    gamma: the discount factor.
+    reward_scale: by which rewards are divided.
+  """
+  rows, latest, found = estimates.rows, estimates.latest, 0
+  for index in range(len(slots)):
+    slot = slots[index]
+    if slot == _NONE:
+      continue
+    _set_end(estimates, slot, gamma, reward_scale)
+    record = _whole(rows.record[slot])
+    if latest[record] == _NONE:
+      estimates.found[found] = record
+      found += 1
+      latest[record] = slot
+    elif rows.step[slot] > rows.step[latest[record]]:
+      latest[record] = slot
+  for index in range(found):
+    record = _whole(estimates.found[index])
+    _sweep_back(estimates, _whole(latest[record]), gamma, reward_scale)
+    latest[record] = _NONE
+
+
+@kernel
+def sweep_all(estimates: Estimates, used: int, gamma: float, reward_scale: float) -> None:
+  """Brings Q_ret of every stored step up to date, for another scale of rewards.
+
+  A step whose next one is no longer stored keeps its Q_ret: what came after it is not known any more.
+
+  Args:
+    estimates: of all rows.
+    used: slots that were used at least once.
+    gamma: the discount factor.
+    reward_scale: by which rewards are divided.
+  """
+  rows = estimates.rows
+  for slot in range(used):
+    if rows.sequence[slot] != _NONE and rows.following[slot] == _NONE:
+      _set_end(estimates, slot, gamma, reward_scale)
+      _sweep_back(estimates, slot, gamma, reward_scale)
+
+
+@kernel
+def count_outside(ring: Int32, log_ratio: Float32, limit: float) -> int:
+  """How many of a table's rows have |log rho| >= `limit` (ReF-ER, Section 3: far-policy).
+
+  Args:
+    ring: int32 [n], the rows' slots.
+    log_ratio: float32 [slots].
+    limit: log c_max.
+  """
+  outside = 0
+  for place in range(len(ring)):
+    outside += abs(log_ratio[ring[place]]) >= limit
+  return outside
+
+
+@kernel
+def add_up(ring: Int32, values: Float32, squared: bool) -> float:
+  """The sum of the values, or of their squares, of a table's rows, as float64.
+
+  Args:
+    ring: int32 [n], the rows' slots.
+    values: float32 [slots].
+    squared: whether to add squares.
+  """
+  total = 0.0
+  for place in range(len(ring)):
+    value = float(values[ring[place]])
+    total += value * value if squared else value
+  return total

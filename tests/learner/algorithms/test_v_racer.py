@@ -1,0 +1,161 @@
+"""V-RACER's update against plain numpy, and what Rule 2 does to it."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from configs.refer import ReferConfig
+from learner.algorithms.v_racer import LARGEST_RATIO, row_losses
+from learner.gradients.controls import (
+  BETA,
+  DIVERGENCE,
+  IS_END,
+  LOG_RATIO,
+  NEXT_VALUE,
+  Q_RET,
+  RATE_SCALE,
+  VALUE,
+)
+from learner.gradients.controls import (
+  LARGEST_RATIO as LARGEST_RATIO_CONTROL,
+)
+from learner.updates import Updates, make_updates
+from replay_server.contract.layout import run_codec
+from tests.learner.algorithms.behaving import SPEC, make_v_racer_run, random_rows
+from tests.learner.batches import optimizer_of
+
+
+def _make(**learner: Any) -> tuple[Updates, np.ndarray]:
+  config = make_v_racer_run(**learner)
+  updates = make_updates(config, run_codec(config, SPEC), SPEC, 3)
+  return updates, random_rows(config, np.random.default_rng(0), batch=6, spread=0.3)
+
+
+def _update(
+  updates: Updates, rows: np.ndarray, q_ret: np.ndarray, is_end: float = 0.0, beta: float = 1.0, largest: float = 1e9
+) -> dict[str, np.ndarray]:
+  columns = {Q_RET: q_ret[None].astype(np.float32), IS_END: np.full((1, len(rows)), is_end, np.float32)}
+  controls = updates.controls(0, {BETA: beta, LARGEST_RATIO_CONTROL: largest, RATE_SCALE: 1.0})
+  _, outputs = updates.update_block(
+    tf.constant(rows[None]),
+    tf.ones((1, len(rows))),
+    tf.zeros((1, len(rows)), tf.int64),
+    {name: tf.constant(column) for name, column in columns.items()},
+    controls,
+  )
+  return {name: output.numpy()[0] for name, output in outputs.items()}
+
+
+def _forward(weights: list[np.ndarray], observations: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """V, mean and deviation in float64; weights are the deviation's parameter, then b0, w0, b1, w1."""
+  spread, b0, w0, b1, w1 = weights
+  hidden = observations @ w0 + b0
+  outputs = hidden / (1 + np.abs(hidden)) @ w1 + b1
+  return outputs[:, 0], outputs[:, 1:], np.log1p(np.exp(spread))
+
+
+def _log_density(actions: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+  density: np.ndarray = np.sum(-0.5 * ((actions - mean) / deviation) ** 2 - np.log(deviation), axis=1)
+  return density
+
+
+def _variables(updates: Updates) -> list[tf.Variable]:
+  """In the order of `_forward`, whichever the module's is."""
+  (spread,) = (variable for variable in updates.algorithm.policy.trainable_variables if variable.shape == (2,))
+  others = [variable for variable in updates.algorithm.policy.trainable_variables if variable is not spread]
+  return [spread, *others]
+
+
+@pytest.mark.parametrize("beta", [1.0, 0.3])
+def test_a_step_is_down_the_gradient_of_equations_5_9_and_10(beta: float) -> None:
+  updates, rows = _make(refer=ReferConfig(rules="both"))
+  fields = run_codec(make_v_racer_run(), SPEC).unpack(rows)
+  q_ret = np.random.default_rng(1).normal(size=len(rows))
+  weights = [variable.numpy().astype(np.float64) for variable in _variables(updates)]
+  mu_mean, mu_deviation = np.split(fields["behaviour"].astype(np.float64), 2, axis=1)
+  of_mu = _log_density(fields["action"], mu_mean, mu_deviation)
+  value_0, mean_0, deviation_0 = _forward(weights, fields["observation"])
+  ratio_0 = np.exp(_log_density(fields["action"], mean_0, deviation_0) - of_mu)
+  largest = float(np.sort(np.exp(np.abs(np.log(ratio_0))))[-2])  # One row is far-policy, and the next one just so.
+  near = np.exp(np.abs(np.log(ratio_0))) < 0.999 * largest
+
+  def loss(weights: list[np.ndarray]) -> float:
+    value, mean, deviation = _forward(weights, fields["observation"])
+    ratio = np.exp(_log_density(fields["action"], mean, deviation) - of_mu)
+    target = value_0 + np.minimum(ratio_0, 1.0) * (q_ret - value_0)
+    rows_loss = 0.5 * (value - target) ** 2 - ratio * (q_ret - value_0)
+    divergence = np.sum(
+      np.log(deviation / mu_deviation) + (mu_deviation**2 + (mean - mu_mean) ** 2) / (2 * deviation**2) - 0.5, axis=1
+    )
+    return float(np.mean(beta * near * rows_loss + (1 - beta) * divergence))
+
+  outputs = _update(updates, rows, q_ret, beta=beta, largest=0.999 * largest)
+  np.testing.assert_allclose(outputs[VALUE], value_0, rtol=1e-4, atol=1e-6)
+  np.testing.assert_allclose(outputs[LOG_RATIO], np.log(ratio_0), rtol=1e-3, atol=1e-5)
+  np.testing.assert_allclose(outputs["td_error"], q_ret - value_0, rtol=1e-4, atol=1e-5)
+  optimizer = optimizer_of(updates, updates.algorithm.policy)
+  moments = {variable.name: variable.numpy() for variable in optimizer.state if variable.name.endswith("/m:0")}
+  slopes = list(moments.values())
+  for which, parameter in enumerate(_variables(updates)):
+    place = next(index for index, each in enumerate(optimizer.parameters) if each is parameter)
+    for index in np.ndindex(weights[which].shape):
+      kept = weights[which][index]
+      weights[which][index] = kept + 1e-5
+      above = loss(weights)
+      weights[which][index] = kept - 1e-5
+      slope = (above - loss(weights)) / 2e-5
+      weights[which][index] = kept
+      assert 10 * slopes[place][index] == pytest.approx(slope, rel=5e-3, abs=2e-4)
+
+
+def test_losses_by_hand() -> None:
+  value, log_ratio, q_ret = (
+    tf.constant([1.0, 1.0]),
+    tf.constant([math.log(0.5), math.log(2.0)]),
+    tf.constant([3.0, 3.0]),
+  )
+  values, policies = row_losses(value, log_ratio, q_ret)
+  # V_tbc = 1 + min(1, rho) 2; -rho 2.
+  assert values.numpy() == pytest.approx([0.5 * 1, 0.5 * 4])
+  assert policies.numpy() == pytest.approx([-1.0, -4.0])
+
+
+def test_a_huge_ratio_is_cut_and_gives_a_finite_gradient() -> None:
+  log_ratio = tf.Variable([200.0, -1e30])
+  with tf.GradientTape() as tape:
+    _, policies = row_losses(tf.constant([0.0, 0.0]), log_ratio, tf.constant([1.0, 1.0]))
+  assert policies.numpy() == pytest.approx([-LARGEST_RATIO, 0.0])
+  assert tape.gradient(policies, log_ratio).numpy() == pytest.approx([-LARGEST_RATIO, 0.0])
+
+
+def test_the_value_of_the_next_observation_is_given_where_a_return_contains_it() -> None:
+  updates, rows = _make()
+  expected = updates.evaluate(rows)
+  assert set(expected) == {VALUE, NEXT_VALUE, LOG_RATIO, DIVERGENCE}
+  fields = run_codec(make_v_racer_run(), SPEC).unpack(rows)
+  weights = [variable.numpy().astype(np.float64) for variable in _variables(updates)]
+  np.testing.assert_allclose(
+    expected[NEXT_VALUE], _forward(weights, fields["next_observation"])[0], rtol=1e-4, atol=1e-6
+  )
+  outputs = _update(updates, rows, np.zeros(len(rows)))
+  assert not outputs[NEXT_VALUE].any()
+  after = updates.evaluate(rows)
+  outputs = _update(updates, rows, np.zeros(len(rows)), is_end=1.0)
+  # Of the network after this update; the others are from before it.
+  assert np.abs(outputs[NEXT_VALUE] - updates.evaluate(rows)[NEXT_VALUE]).max() < 1e-6
+  np.testing.assert_allclose(outputs[VALUE], after[VALUE], rtol=1e-5, atol=1e-6)
+
+
+def test_rule_2_alone_brings_the_divergence_to_0() -> None:
+  updates, rows = _make(refer=ReferConfig(rules="second"), learning_rate=0.02)
+  fields = run_codec(make_v_racer_run(), SPEC)
+  # One behaviour for all rows, as a network has one deviation for all states.
+  place = next(field for field in fields.fields if field.name == "behaviour").offset
+  rows[:, place : place + 4] = [0.2, -0.3, 0.5, 0.4]
+  before = updates.evaluate(rows)[DIVERGENCE].mean()
+  for _ in range(400):
+    _update(updates, rows, np.zeros(len(rows)), beta=0.0)
+  assert updates.evaluate(rows)[DIVERGENCE].mean() < min(1e-3, 0.01 * before)
