@@ -18,6 +18,7 @@ from replay_server.contract.layout import MAX_PRIORITY
 
 # Before the name of a column in the state.
 COLUMN = "columns/"
+_WHOLE = "whole_episodes"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -457,6 +458,7 @@ class ReplayMemory:
     return {
       RECEIVED: np.array(self._received),
       "exponents": self._exponents.copy(),
+      _WHOLE: np.array(self.plan.whole_episodes),
       **pack(self.arrays),
       **{COLUMN + name: values[slots] for name, (values, _) in self._columns.items()},
     }
@@ -473,11 +475,18 @@ class ReplayMemory:
       How many rows were restored.
 
     Raises:
-      UserError: the state is of other tables.
+      UserError: the state is of other tables, or of another `Plan.whole_episodes`.
     """
     if self._received:
       raise ValueError("only a memory that has received nothing can be restored")
     _check_tables(state["exponents"], self._exponents)
+    # A state from before there were whole episodes does not say.
+    if bool(state.get(_WHOLE, False)) != self.plan.whole_episodes:
+      before, now = ("steps", "episodes") if self.plan.whole_episodes else ("episodes", "steps")
+      raise UserError(
+        f"The learner's checkpoint is of a run whose replay.unit is {before!r}, and the config's is {now!r}: resume with the one "
+        "that the run had."
+      )
     slots = unpack(self.arrays, state, found)
     kept = np.flatnonzero(slots != NONE)
     self._rows[: len(kept)] = rows[kept]

@@ -160,6 +160,17 @@ def test_an_episode_that_does_not_fit_is_refused_with_a_sentence() -> None:
     memory.add(packed(episode_rows(5, 1)))
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_checkpoint_of_another_unit_is_refused_with_a_sentence(whole: bool) -> None:
+  memory = ReplayMemory(dataclasses.replace(_plan(), whole_episodes=whole), CODEC)
+  other = ReplayMemory(dataclasses.replace(_plan(), whole_episodes=not whole), CODEC)
+  rows, found = np.empty((0, CODEC.width), np.float32), np.empty(0, bool)
+  with pytest.raises(
+    UserError, match=r"whose replay\.unit is '\w+', and the config's is '\w+': resume with the one that"
+  ):
+    other.restore(memory.state(), rows, found)
+
+
 def test_estimates_need_whole_episodes() -> None:
   memory = ReplayMemory(dataclasses.replace(_plan(), whole_episodes=False), CODEC)
   with pytest.raises(ValueError, match="whole episodes"):
