@@ -54,7 +54,6 @@ DDPG = {
     ("pendulum_qr_sac", {}),
     ("pendulum_td3", {"network.normalize_observations": "true"}),
     ("pendulum_td3", DDPG),
-    ("pendulum_td3", {"learner.algorithm": "naf", "network.output_scale": "0.1"}),
     ("lunar_lander_qr_sac", COMBINED),
   ],
 )

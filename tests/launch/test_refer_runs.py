@@ -45,12 +45,9 @@ def test_two_runs_of_one_seed_learn_the_same(tmp_path):
   assert np.isfinite(before["memory/columns/q_ret"]).all()
 
 
-@pytest.mark.parametrize(("algorithm", "method"), [("ddpg", "er"), ("naf", "refer"), ("td3", "refer")])
+@pytest.mark.parametrize(("algorithm", "method"), [("ddpg", "er"), ("naf", "refer")])
 def test_other_algorithms_learn_with_and_without_the_rules(tmp_path, algorithm, method):
-  config = _config("ddpg" if algorithm == "td3" else algorithm, environment_steps="500")
-  if algorithm == "td3":
-    config = override(config, {"learner.algorithm": "td3"})
-  run = train_inline(apply_method(config, method), tmp_path)
+  run = train_inline(apply_method(_config(algorithm, environment_steps=500), method), tmp_path)
   learner = run.status.learner
   assert run.status.gradient_steps == 100
   assert all(np.isfinite(value) for value in learner.values())
@@ -78,7 +75,8 @@ def test_it_goes_with_event_tables_reaper_corrections_and_conflict_averse_gradie
   ]
   fields = to_dict(_config("ddpg", environment_steps=500))
   config: slipstream.RunConfig = from_dict({**fields, "replay": replay, "events": events})
-  config = override(config, {"learner.bias_correction": "balance", "learner.cagrad.coefficient": "0.5"})
+  algorithm = {"learner.algorithm": "td3", "learner.bias_correction": "balance", "learner.cagrad.coefficient": "0.5"}
+  config = override(config, algorithm)
   run = train_inline(config, tmp_path)
   assert run.status.gradient_steps == 100
   assert all(np.isfinite(value) for value in run.status.learner.values())
