@@ -147,10 +147,8 @@ class LearnerConfig:
   def _check_behaviour(self) -> None:
     if not self.stores_behaviour:
       return
-    algorithm, needs = (
-      self.algorithm,
-      f"{self.needs_behaviour}, which needs the Gaussian that each action was drawn from",
-    )
+    algorithm = self.algorithm
+    needs = f"{self.needs_behaviour}, which needs the Gaussian that each action was drawn from"
     require(
       algorithm.POLICY in GAUSSIAN_BEHAVIOURS,
       f"{needs}, and {algorithm.NAME!r} draws from none: use one of "

@@ -1,7 +1,6 @@
 """How far the policy has moved from the behaviour of each stored step (ReF-ER; Novati & Koumoutsakos, 2019)."""
 
 import math
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -55,10 +54,3 @@ class Ratios:
     """The mean KL(mu || pi), in nats; 0 without rows."""
     ring = self._memory.places(0)
     return sweeps.add_up(ring, self.divergence, False) / max(1, len(ring))
-
-  def histogram(self, edges: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """The share of rows with log rho in each bin, float64 [len(edges) - 1]; what is beyond the edges is in the outermost bins."""
-    edges = np.asarray(edges, np.float64)
-    values = np.clip(self.log_ratio[self._memory.places(0)], edges[0], edges[-1])
-    counts, _ = np.histogram(values, edges)
-    return cast(npt.NDArray[np.float64], counts / max(1, len(values)))

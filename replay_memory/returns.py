@@ -78,11 +78,6 @@ class Returns:
     """Q_ret by slot, float32 [slots]."""
     return self._estimates.q_ret
 
-  @property
-  def value(self) -> Floats:
-    """V by slot, float32 [slots]."""
-    return self._estimates.value
-
   def new_slots(self) -> Slots:
     """The slots of the rows that entered the default table since the last call, int64 [n]: whole episodes in the order of steps.
 

@@ -43,25 +43,22 @@ class NoisyPolicy:
   It compares nothing in a run whose rows do not hold their behaviour.
 
   Attributes:
-    OUTPUTS: what `compare` returns.
-    is_compared: whether rows hold their behaviour.
+    outputs: names of what `compare` returns.
   """
-
-  OUTPUTS = (LOG_RATIO, DIVERGENCE)
 
   def __init__(self, config: RunConfig):
     """Takes the algorithm's `action_noise`, which is sigma."""
-    self.is_compared = config.learner.stores_behaviour
+    self.outputs: tuple[str, ...] = (LOG_RATIO, DIVERGENCE) if config.learner.stores_behaviour else ()
     self._deviation: float = getattr(config.learner.algorithm, "action_noise", 0.0)
 
   def compare(self, fields: Mapping[str, tf.Tensor], mean: tf.Tensor) -> dict[str, tf.Tensor]:
-    """`OUTPUTS` of rows, float32 [B] each; empty where nothing is compared.
+    """The log importance weight and the divergence of rows, float32 [B] each; empty where nothing is compared.
 
     Args:
       fields: of the rows.
       mean: float32 [B, A], the network's actions for them; gradients pass through it.
     """
-    if not self.is_compared:
+    if not self.outputs:
       return {}
     log_ratio, divergence = compare(fields[BEHAVIOUR], fields["action"], mean, tf.constant(self._deviation))
     return {LOG_RATIO: log_ratio, DIVERGENCE: divergence}

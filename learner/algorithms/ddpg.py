@@ -38,8 +38,7 @@ class Ddpg(ActorCritic):
     assert isinstance(ddpg, DdpgConfig)
     self._critic_l2 = ddpg.critic_l2
     self._noisy = NoisyPolicy(config)
-    if self._noisy.is_compared:
-      self.OUTPUTS = (*self.OUTPUTS, *NoisyPolicy.OUTPUTS)
+    self.OUTPUTS = (*self.OUTPUTS, *self._noisy.outputs)
     self.target_policy = make_deterministic_policy(config, spec, seed)
 
   def update(self, batch: Batch, rule: GradientRule) -> tuple[Metrics, Outputs]:

@@ -36,8 +36,7 @@ class Naf(Algorithm):
     super().__init__(config, make_naf_network(config, spec, seed))
     self.target = make_naf_network(config, spec, seed)
     self._noisy = NoisyPolicy(config)
-    if self._noisy.is_compared:
-      self.OUTPUTS = (*self.OUTPUTS, *NoisyPolicy.OUTPUTS)
+    self.OUTPUTS = (*self.OUTPUTS, *self._noisy.outputs)
     learner = config.learner
     self._optimizer = Optimizer(
       self.policy.trainable_variables, learner.learning_rate, learner.max_gradient_norm, learner.mixed_precision

@@ -39,8 +39,7 @@ class Td3(ActorCritic):
     self._td3 = td3
     self.target_policy = make_deterministic_policy(config, spec, seed)
     self._noisy = NoisyPolicy(config)
-    if self._noisy.is_compared:
-      self.OUTPUTS = (*self.OUTPUTS, *NoisyPolicy.OUTPUTS)
+    self.OUTPUTS = (*self.OUTPUTS, *self._noisy.outputs)
     self._updates = tf.Variable(0, dtype=tf.int64, name="updates")
     self._policy_loss = tf.Variable(0.0, name="policy_loss")
 

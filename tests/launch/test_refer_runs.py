@@ -41,7 +41,7 @@ def test_two_runs_of_one_seed_learn_the_same(tmp_path):
   for name in ("log_ratio", "divergence", "value", "q_ret", "end_value"):
     np.testing.assert_array_equal(before[f"memory/columns/{name}"], after[f"memory/columns/{name}"], err_msg=name)
   # Whole episodes alone: the first of three was let go.
-  assert len(before["tables/0" if "tables/0" in before else "memory/tables/0"]) == 400
+  assert len(before["memory/tables/0"]) == 400
   assert np.isfinite(before["memory/columns/q_ret"]).all()
 
 
