@@ -189,15 +189,21 @@ class ForkServer:
   def _fork(self, waiting: _Waiting) -> int:
     """Forks a role in a process with an id of the right parity; returns the id."""
     parent = os.getpid()
-    while True:
-      child = os.fork()
-      if child == 0:
-        if os.getpid() % 2 != waiting.order.parity:
-          os._exit(0)
-        self._become(waiting, parent)
-      if child % 2 == waiting.order.parity:
-        return child
-      os.waitpid(child, 0)
+    # A role whose supervisor is gone is asked to leave at once. The signal waits until the child no longer ignores it, as this
+    # process does.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _IGNORED)
+    try:
+      while True:
+        child = os.fork()
+        if child == 0:
+          if os.getpid() % 2 != waiting.order.parity:
+            os._exit(0)
+          self._become(waiting, parent)
+        if child % 2 == waiting.order.parity:
+          return child
+        os.waitpid(child, 0)
+    finally:
+      signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
   def _become(self, waiting: _Waiting, parent: int) -> NoReturn:
     """What a child does: it becomes the role, and ends with it."""
@@ -224,6 +230,7 @@ class ForkServer:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, self._hangup)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for number, output in enumerate(waiting.outputs, start=1):
       os.dup2(output, number)
     self._selector.close()

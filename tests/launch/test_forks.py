@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -156,6 +157,22 @@ def test_a_worker_leaves_when_its_supervisor_is_killed_and_the_next_one_begins_a
   second.process.terminate()
   assert second.process.wait(60) == 143
   assert_all_gone([successor.pid])
+
+
+def test_a_worker_whose_supervisor_was_gone_before_the_fork_leaves_at_once(tmp_path: pathlib.Path) -> None:
+  words = ["act", f"--server=localhost:{free_port()}", "--server_timeout=0", "--index=7"]
+  order = {"role": "actor_7", "words": words, "environment": {**os.environ}, "parity": 1, "grace_seconds": 1_000.0}
+  launcher, log = Launcher(), tmp_path / "log"
+  try:
+    with socket.socket(socket.AF_UNIX) as connection, log.open("w") as output:
+      connection.connect(launcher.path)  # The order waits until the fork server has imported what it needs.
+      socket.send_fds(connection, [b" "], [output.fileno()] * 2)
+      connection.sendall(json.dumps({**order, "supervisor": os.getpid()}).encode() + b"\n")
+    wait_for(lambda: "The supervisor of actor_7 is gone" in log.read_text(), FORK_SECONDS, "the order to leave")
+    wait_for(lambda: not psutil.Process(launcher.pid).children(), 10, "the worker's end")
+  finally:
+    psutil.Process(launcher.pid).kill()  # Its worker, if there is one, ends with it.
+    launcher.kill()
 
 
 def test_workers_come_back_with_the_fork_server_after_it_was_killed(forks: Launcher, supervise: Callable) -> None:
