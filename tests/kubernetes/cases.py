@@ -21,6 +21,7 @@ MISTAKE_SECONDS = 300.0
 _RUN = "/runs/three_rooms"
 _STARTED = 100
 _STRANGER_SECONDS = 10
+_AWAY_SECONDS = 5.0
 _PLACES = "/ /home/slipstream /opt /opt/venv /usr/local/bin /var/tmp /etc /worlds /tmp"
 _LOOK = f"""
 cat /proc/1/status
@@ -325,10 +326,47 @@ def try_tls(engine: Engine, overlays: Overlays) -> str:
   return f"all roles ended with 0; {'; '.join(told)}"
 
 
+def try_consoles(engine: Engine, overlays: Overlays) -> str:
+  """The overlay `consoles`: who plays has a console in its pod. A console is killed, comes back, and the run is solved."""
+  manifests, config = overlays["consoles"], small_config()
+  server = engine.play("consoles-server", pod_of(manifests, "server", config), engine.server_address)
+  pods = {role: engine.play(f"consoles-{role}", pod_of(manifests, role, config)) for role in ("learner", "actor")}
+  console = dataclasses.replace(pods["actor"], container="console")
+  steps = wait_for_steps(server, _STARTED, START_SECONDS)
+  check_confinement(console)
+  if console.inspect()["State"]["Pid"] == pods["actor"].inspect()["State"]["Pid"]:
+    raise CaseFailed("the console and its worker are one container")
+
+  console.kill()
+  wait_until(lambda: status_of(server)["dropped_episodes"] > 0, "the lost episode is counted", STEPS_SECONDS)
+  before = status_of(server)
+  time.sleep(_AWAY_SECONDS)  # The worker's pauses grow meanwhile.
+  if status_of(server)["environment_steps"] > before["environment_steps"]:
+    raise CaseFailed("the worker has gone on without its console")
+  console.start_again()
+  back = wait_for_steps(server, before["environment_steps"])
+
+  # Only now, as the run ends with its evaluations.
+  pods["evaluator"] = engine.play("consoles-evaluator", pod_of(manifests, "evaluator", config))
+  for pod in (*pods.values(), server):
+    _expect_exit(pod, ExitCode.DONE)
+  for player in ("actor", "evaluator"):
+    beside = dataclasses.replace(pods[player], container="console")
+    if not beside.is_running():
+      raise CaseFailed(f"the {player}'s console did not outlive it: {beside.log()[-500:]}")
+    beside.stop(30)  # As a kubelet ends a sidecar.
+    _expect_exit(beside, ExitCode.TERMINATED)
+  return (
+    f"{_STARTED} steps after {steps:.1f} s; without its console the worker waited, {before['dropped_episodes']} episode dropped; "
+    f"steps rose {back:.1f} s after its next start; consoles ended with 143; {_kept_files(engine)}"
+  )
+
+
 CASES = (
   Case("a run of four roles, whose server is drained; then it is solved", try_run),
   Case("an invalid ConfigMap, an invalid index", try_mistakes),
   Case("server and worker in one pod", try_shared_network),
   Case("the overlay gpu, without a GPU", try_gpu),
+  Case("the overlay consoles, and one that is killed", try_consoles),
   Case("the overlay tls, and workers that may not join", try_tls),
 )

@@ -117,6 +117,14 @@ class Pod:
     """Sends SIGTERM, and SIGKILL after `seconds`, as a cluster does; the container stays as it ended."""
     self.engine.podman("stop", "--time", str(seconds), self._full_name, timeout=seconds + _COMMAND_SECONDS)
 
+  def kill(self) -> None:
+    """Kills the container, which then stays as it ended: nobody starts it again."""
+    self.engine.podman("kill", self._full_name)
+
+  def start_again(self) -> None:
+    """Starts the container that has ended, as a kubelet does with a sidecar."""
+    self.engine.podman("start", self._full_name)
+
   def remove(self) -> None:
     """Ends the pod; its volumes stay."""
     self.engine.podman("pod", "rm", "--force", "--time", "1", self.name)
@@ -205,7 +213,7 @@ class Engine:
     return self.try_podman("volume", "exists", self.volume(manifest["metadata"]["name"])).returncode == 0
 
   def _adapted(self, manifest: Manifest, pod: str) -> dict[str, Any]:
-    """With names and images of this engine: podman has one place for all volumes, and knows no Secret."""
+    """With names and images of this engine: podman has one place for all volumes, and knows neither Secrets nor sidecars."""
     made: dict[str, Any] = copy.deepcopy(dict(manifest))
     if made["kind"] == "PersistentVolumeClaim":
       made["metadata"]["name"] = self.volume(made["metadata"]["name"])
@@ -214,6 +222,7 @@ class Engine:
     if made["kind"] == "Pod":
       made["metadata"]["name"] = pod
       made["spec"].setdefault("hostAliases", [{"ip": self.server_address, "hostnames": [SERVER]}])
+      made["spec"]["containers"] = [*_sidecars_of(made), *made["spec"]["containers"]]
       for container in made["spec"]["containers"]:
         container["image"] = self._image
         container.pop("ports", None)  # Podman would take them on this host.
@@ -292,6 +301,12 @@ def pod_of(manifests: Sequence[Manifest], role: str, config: str = "", index: in
     if any(volume.get("persistentVolumeClaim", {}).get("claimName") == name for volume in pod["spec"]["volumes"])
   ]
   return [*config_maps, *claims, pod]
+
+
+def _sidecars_of(pod: dict[str, Any]) -> list[dict[str, Any]]:
+  """Takes a Pod's sidecars out of it, as containers: podman would wait for their end."""
+  sidecars = pod["spec"].pop("initContainers", [])
+  return [{key: value for key, value in sidecar.items() if key != "restartPolicy"} for sidecar in sidecars]
 
 
 def _value_of(variable: Manifest, config_maps: Sequence[Manifest]) -> str:
