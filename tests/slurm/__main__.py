@@ -22,6 +22,7 @@ def main() -> int:
   """Runs it; returns 1 if something did not hold, 2 if it cannot be run here."""
   parser = argparse.ArgumentParser(prog="make test-slurm", description=(__doc__ or "").splitlines()[0])
   parser.add_argument("--keep", action="store_true", help="keep the logs although all held")
+  parser.add_argument("--consoles", action="store_true", help="every worker and the evaluator play on consoles")
   parser.add_argument("--minutes", type=int, default=12, help="after which it fails; a busy machine needs more")
   arguments = parser.parse_args()
   reason = why_impossible()
@@ -32,7 +33,7 @@ def main() -> int:
   signal.signal(signal.SIGALRM, _late)
   signal.alarm(60 * arguments.minutes)
   folder = pathlib.Path(tempfile.mkdtemp(prefix="slipstream-slurm-"))
-  fault = _try(folder)
+  fault = _try(folder, arguments.consoles)
   if fault or arguments.keep:
     print(f"Logs: {folder}")
   else:
@@ -40,13 +41,13 @@ def main() -> int:
   return int(bool(fault))
 
 
-def _try(folder: pathlib.Path) -> str:
+def _try(folder: pathlib.Path, has_consoles: bool) -> str:
   """Runs everything, prints the table, and returns what did not hold; "" if all did."""
   began, rows, fault = time.monotonic(), list[Row](), ""
   cluster = Cluster(folder)
   try:
     cluster.start()
-    scenario = Scenario(cluster)
+    scenario = Scenario(cluster, has_consoles)
     for phase in (
       scenario.come_up,
       scenario.scale,

@@ -249,6 +249,10 @@ class Cluster:
     psutil.wait_procs([*parents, *victims], _END_SECONDS)
     return len(victims)
 
+  def count_processes(self, command: str) -> int:
+    """The number of processes that run `python -m slipstream COMMAND` for jobs."""
+    return sum(_cmdline(process)[1:4] == ["-m", "slipstream", command] for process in self._processes())
+
   def _processes(self) -> list[psutil.Process]:
     """All processes of this cluster's jobs and daemons."""
     return [one for one in psutil.process_iter() if _environ(one).get("SLURM_CONF") == self.env["SLURM_CONF"]]

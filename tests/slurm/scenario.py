@@ -66,15 +66,23 @@ class Row:
 class Scenario:
   """One run, in the order of its life: `come_up`, `scale`, `lose_node`, `reach_limit`, `preempt`, `end`."""
 
-  def __init__(self, cluster: Cluster):
-    """Takes a cluster that runs nothing."""
+  def __init__(self, cluster: Cluster, has_consoles: bool = False):
+    """Takes a cluster that runs nothing.
+
+    Args:
+      cluster: for the run.
+      has_consoles: whether each worker and the evaluator play on consoles, which their jobs start.
+    """
     self._cluster = cluster
+    self._has_consoles = has_consoles
     self._run_dir = cluster.folder / "runs" / "first"
     self._config_file = cluster.folder / "config.json"
     self._config = make_config()
     self._config_file.write_text(to_json(self._config))
     self._server = ""
     self._env = {"SLIPSTREAM_DIR": str(ROOT), "SLIPSTREAM_COMMAND": " ".join(slipstream()), "SERVER_TIMEOUT": "240"}
+    if has_consoles:
+      self._env["SLIPSTREAM_CONSOLE"] = f"--world={self._config.environment.name} {_PYTHONPATH}"
 
   def _sbatch(self, *words: str) -> str:
     return self._cluster.run("sbatch", "--parsable", *words, env=self._env).strip()
@@ -94,7 +102,7 @@ class Scenario:
     )
     self._add_actors("0-1")
     steps, updates = self._recovery(began, workers=2)
-    return Row("submit the server and 2 actors", steps, updates, f"server on {self._job().node}")
+    return Row("submit the server and 2 actors", steps, updates, f"server on {self._job().node}{self._consoles(2)}")
 
   def scale(self) -> Row:
     """Adds six workers by a further array."""
@@ -102,9 +110,8 @@ class Scenario:
     began = time.time()
     self._add_actors("2-7")
     steps, updates = self._recovery(began, workers=8)
-    return Row(
-      "a further array: from 2 to 8 actors", steps, updates, f"{before:.0f} steps/s, then {self._step_rate():.0f}"
-    )
+    notes = f"{before:.0f} steps/s, then {self._step_rate():.0f}{self._consoles(8)}"
+    return Row("a further array: from 2 to 8 actors", steps, updates, notes)
 
   def lose_node(self) -> Row:
     """Kills the node with the most workers but not the server."""
@@ -157,6 +164,18 @@ class Scenario:
       raise CaseFailed(f"the run directory says {place} of its server")
     notes = f"after {solved - began:.0f} s; all {len(jobs)} jobs ended with 0 within {ended - solved:.0f} s"
     return Row("the run is solved", None, None, notes)
+
+  def _consoles(self, workers: int) -> str:
+    """How many consoles run, as a note; nothing without consoles.
+
+    Raises:
+      CaseFailed: they are not one for each worker and one for the evaluator.
+    """
+    running = self._cluster.count_processes("console")
+    expected = workers + 1 if self._has_consoles else 0
+    if running != expected:
+      raise CaseFailed(f"{running} consoles run, and not {expected}")
+    return f"; {running} consoles" if running else ""
 
   def _leave(self, done: str, when_requeued: Callable[[], None]) -> Row:
     """Waits until the server leaves and the run goes on.
