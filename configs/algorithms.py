@@ -19,6 +19,7 @@ _MOST_QUANTILES = 65_536
 
 TdLoss = Literal["squared", "huber"]
 Noise = Literal["gaussian", "ornstein_uhlenbeck"]
+Advantage = Literal["none", "quadratic", "gaussian"]
 PolicyKind = Literal["values", "gaussian", "deterministic", "value_gaussian", "naf"]
 # Of these an action is drawn from a Gaussian whose density is known; a tanh changes it, and values give none.
 GAUSSIAN_BEHAVIOURS: tuple[PolicyKind, ...] = ("deterministic", "value_gaussian", "naf")
@@ -281,6 +282,8 @@ class VRacerConfig(AlgorithmConfig):
 
   Attributes:
     initial_deviation: standard deviation of each component of an action at first; the paper's covariance is .2 I.
+    advantage: "none", every action has its state's value, or a closed form that the network has coefficients for: "quadratic", as
+      in NAF, or "gaussian", an asymmetric bell (Appendix E).
   """
 
   NAME = "v_racer"
@@ -289,9 +292,12 @@ class VRacerConfig(AlgorithmConfig):
   STORES_BEHAVIOUR = True
 
   initial_deviation: float = 0.2**0.5
+  advantage: Advantage = "none"
 
   def __post_init__(self) -> None:
     require_positive(_PART, initial_deviation=self.initial_deviation)
+    known = get_args(Advantage)
+    require(self.advantage in known, f"{_PART}.advantage is {self.advantage!r}: use one of {', '.join(known)}.")
 
 
 # Tag -> algorithm.

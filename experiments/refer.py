@@ -3,7 +3,8 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from configs import RunConfig
+from configs import RunConfig, VRacerConfig
+from configs.algorithms import Advantage
 from configs.methods import METHODS
 from configs.presets import refer as presets
 from configs.refer import ReferConfig
@@ -65,7 +66,7 @@ def get_sensitivity() -> Experiment:
 
 
 def get_learner_sensitivity() -> Experiment:
-  """Batch size B, learning rate η, steps per update F and hidden units, likewise."""
+  """Batch size B, learning rate η, steps per update F and hidden units, likewise; and both closed-form advantages."""
   return _sensitivity(
     "refer_sensitivity_learner",
     "the learner's parameters one by one",
@@ -75,6 +76,7 @@ def get_learner_sensitivity() -> Experiment:
       "η": [(f"{value:g}", _with_learner(learning_rate=value)) for value in (1e-5, 3e-5, 3e-4, 1e-3)],
       "F": [(f"{value:g}", _with_steps_per_update(value)) for value in (0.25, 0.5, 2.0, 4.0)],
       "units": [(f"{value}", _with_units(value)) for value in (32, 64, 256, 512)],
+      "advantage": [(form, _with_advantage(form)) for form in ("quadratic", "gaussian")],
     },
   )
 
@@ -150,12 +152,16 @@ def _with_rules(**changes: float) -> Change:
   return change
 
 
-def _with_learner(**changes: float) -> Change:
+def _with_learner(**changes: float | VRacerConfig) -> Change:
   def change(config: RunConfig) -> RunConfig:
     config = METHODS["refer"](config)
     return dataclasses.replace(config, learner=dataclasses.replace(config.learner, **changes))  # type: ignore[arg-type]
 
   return change
+
+
+def _with_advantage(form: Advantage) -> Change:
+  return _with_learner(algorithm=VRacerConfig(advantage=form))
 
 
 def _with_capacity_times(factor: float) -> Change:

@@ -19,7 +19,7 @@ from networks.factory import (
   make_value_gaussian_policy,
 )
 from networks.layers import Normalization, StackedMlp, Trace, operations_at_once
-from networks.naf_network import NafNetwork
+from networks.naf_network import NafNetwork, lower_triangles
 from networks.policy_networks import DeterministicPolicy, GaussianPolicy, ValueGaussianPolicy, squash
 from networks.q_network import QNetwork
 from networks.weights import assign_weights, flatten_weights
@@ -46,6 +46,7 @@ __all__ = [
   "count_weights",
   "encoding_of",
   "flatten_weights",
+  "lower_triangles",
   "make_acting_policy",
   "make_acting_q_network",
   "make_critics",

@@ -182,10 +182,16 @@ class ActingDeterministicPolicy(_AroundMeans):
 
 
 class ActingValueGaussianPolicy(_AroundMeans):
-  """`ValueGaussianPolicy` without its value."""
+  """`ValueGaussianPolicy` without its value and coefficients."""
 
   def __init__(
-    self, encoding: Encoding, num_dimensions: int, network: NetworkConfig, stores_behaviour: bool, vector: Floats
+    self,
+    encoding: Encoding,
+    num_dimensions: int,
+    network: NetworkConfig,
+    stores_behaviour: bool,
+    vector: Floats,
+    num_coefficients: int = 0,
   ):
     """Takes the weights that `flatten_weights` made; the arguments are the network's.
 
@@ -195,23 +201,26 @@ class ActingValueGaussianPolicy(_AroundMeans):
       network: the config of its layers, and whether observations are normalised.
       stores_behaviour: whether rows hold the Gaussian that their action came from.
       vector: float32 [P].
+      num_coefficients: of an advantage.
 
     Raises:
       UserError: the vector has another length than such a network's weights.
     """
-    layers = self.layers(encoding, num_dimensions, network)
+    layers = self.layers(encoding, num_dimensions, network, num_coefficients)
     raw, (self._mlp,), self._features = _split(vector, layers, encoding, network, own=num_dimensions)
     super().__init__(GaussianNoise(np.logaddexp(raw, _ZERO), stores_behaviour))
     self._num_dimensions = num_dimensions
 
   @staticmethod
-  def layers(encoding: Encoding, num_dimensions: int, network: NetworkConfig) -> list[Layers]:
+  def layers(
+    encoding: Encoding, num_dimensions: int, network: NetworkConfig, num_coefficients: int = 0
+  ) -> list[Layers]:
     """The sizes of its MLPs, in the order of their weights."""
-    return [(encoding.inputs, *network.hidden_sizes, 1 + num_dimensions)]
+    return [(encoding.inputs, *network.hidden_sizes, 1 + num_dimensions + num_coefficients)]
 
   def means(self, observations: Array) -> Floats:
     """The Gaussian's means: observations [B, ...] -> float32 [B, A]."""
-    return self._mlp(self._features(observations))[:, 1:]
+    return self._mlp(self._features(observations))[:, 1 : 1 + self._num_dimensions]
 
 
 class ActingNafNetwork(_AroundMeans):

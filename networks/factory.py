@@ -21,7 +21,7 @@ from networks.acting import (
 from networks.encoding import Encoding, encoding_of
 from networks.exploration import GaussianNoise, OrnsteinUhlenbeckNoise
 from networks.layers import StackedMlp
-from networks.naf_network import NafNetwork
+from networks.naf_network import NafNetwork, triangle_count
 from networks.policy_networks import DeterministicPolicy, GaussianPolicy, ValueGaussianPolicy
 from networks.q_network import QNetwork
 from networks.weights import Floats
@@ -73,12 +73,18 @@ def make_value_gaussian_policy(
 ) -> ValueGaussianPolicy:
   """A value and a Gaussian policy in one network; arguments and errors are those of `make_policy`.
 
-  The initial deviation is the field `initial_deviation` of the algorithm's config.
+  The initial deviation is the field `initial_deviation` of the algorithm's config; its field `advantage` asks for coefficients.
   """
   encoding, dimensions = _sizes(config, spec)
   deviation = _own(config, "initial_deviation", VRacerConfig.initial_deviation)
   return ValueGaussianPolicy(
-    encoding, dimensions, config.network, _or_random(seed), config.learner.mixed_precision, deviation
+    encoding,
+    dimensions,
+    config.network,
+    _or_random(seed),
+    config.learner.mixed_precision,
+    deviation,
+    _num_coefficients(config, dimensions),
   )
 
 
@@ -153,12 +159,25 @@ def _make_acting_value_gaussian_policy(
   config: RunConfig, spec: specs.EnvironmentSpec, vector: Floats
 ) -> ActingValueGaussianPolicy:
   encoding, dimensions = _sizes(config, spec)
-  return ActingValueGaussianPolicy(encoding, dimensions, config.network, config.learner.stores_behaviour, vector)
+  return ActingValueGaussianPolicy(
+    encoding,
+    dimensions,
+    config.network,
+    config.learner.stores_behaviour,
+    vector,
+    _num_coefficients(config, dimensions),
+  )
 
 
 def _make_acting_naf_network(config: RunConfig, spec: specs.EnvironmentSpec, vector: Floats) -> ActingNafNetwork:
   encoding, dimensions = _sizes(config, spec)
   return ActingNafNetwork(encoding, dimensions, config.network, _shared_noise(config), vector)
+
+
+def _num_coefficients(config: RunConfig, num_dimensions: int) -> int:
+  """The coefficients of V-RACER's advantage for an observation (ReF-ER, Appendix E)."""
+  counts = {"none": 0, "quadratic": triangle_count(num_dimensions), "gaussian": 1 + 2 * num_dimensions}
+  return counts[_own(config, "advantage", VRacerConfig.advantage)]
 
 
 def _has_own_noise(config: RunConfig) -> bool:
@@ -211,7 +230,9 @@ _FAMILIES = {
   "value_gaussian": _Family(
     make_value_gaussian_policy,
     _make_acting_value_gaussian_policy,
-    lambda config, encoding, dimensions: ActingValueGaussianPolicy.layers(encoding, dimensions, config.network),
+    lambda config, encoding, dimensions: ActingValueGaussianPolicy.layers(
+      encoding, dimensions, config.network, _num_coefficients(config, dimensions)
+    ),
     has_deviation=True,
   ),
   "naf": _Family(

@@ -9,9 +9,33 @@ from networks.encoding import Encoding
 from networks.layers import Features, Mlp, Trace
 
 
+def triangle_count(num_dimensions: int) -> int:
+  """The entries of a lower-triangular matrix [A, A]."""
+  return num_dimensions * (num_dimensions + 1) // 2
+
+
 def output_count(num_dimensions: int) -> int:
   """The numbers that the network gives for an observation: V, the A components of m, and the triangle of L."""
-  return 1 + num_dimensions + num_dimensions * (num_dimensions + 1) // 2
+  return 1 + num_dimensions + triangle_count(num_dimensions)
+
+
+def lower_triangles(entries: tf.Tensor, size: int) -> tf.Tensor:
+  """Lower-triangular matrices with a positive diagonal, for which L -> L L' can be inverted.
+
+  Args:
+    entries: float32 [B, size (size + 1) / 2], row by row; the diagonal is their softplus.
+    size: of the matrices.
+
+  Returns:
+    float32 [B, size, size].
+  """
+  # Of each entry of the matrix its place in the triangle; entries above the diagonal have that of a further 0.
+  rows, columns = np.tril_indices(size)
+  places = np.full((size, size), len(rows))
+  places[rows, columns] = np.arange(len(rows))
+  padded = tf.pad(entries, ((0, 0), (0, 1)))
+  matrix = tf.reshape(tf.gather(padded, places.ravel().tolist(), axis=1), (-1, size, size))
+  return tf.linalg.set_diag(matrix, tf.nn.softplus(tf.linalg.diag_part(matrix)))
 
 
 class NafNetwork(snt.Module):
@@ -39,20 +63,12 @@ class NafNetwork(snt.Module):
     self._num_dimensions = num_dimensions
     sizes = (encoding.inputs, *network.hidden_sizes, output_count(num_dimensions))
     self._mlp = Mlp(sizes, seed, mixed_precision=mixed_precision, network=network)
-    # Of each entry of the matrix its place in the triangle, row by row; entries above the diagonal have that of a further 0.
-    rows, columns = np.tril_indices(num_dimensions)
-    places = np.full((num_dimensions, num_dimensions), len(rows))
-    places[rows, columns] = np.arange(len(rows))
-    self._places = places.ravel().tolist()
 
   def __call__(self, features: tf.Tensor, trace: Trace | None = None) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """V, m and L. Every layer is appended to `trace`."""
     size = self._num_dimensions
     outputs = self._mlp(features, trace=trace)
-    triangle = tf.pad(outputs[:, 1 + size :], ((0, 0), (0, 1)))
-    matrix = tf.reshape(tf.gather(triangle, self._places, axis=1), (-1, size, size))
-    lower = tf.linalg.set_diag(matrix, tf.nn.softplus(tf.linalg.diag_part(matrix)))
-    return outputs[:, 0], outputs[:, 1 : 1 + size], lower
+    return outputs[:, 0], outputs[:, 1 : 1 + size], lower_triangles(outputs[:, 1 + size :], size)
 
   def best_actions(self, observations: tf.Tensor) -> tf.Tensor:
     """m, clipped to [-1, 1], of observations [B, ...]: float32 [B, A]."""

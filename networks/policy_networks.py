@@ -90,8 +90,8 @@ class DeterministicPolicy(snt.Module):
 class ValueGaussianPolicy(snt.Module):
   """A state's value and a Gaussian policy whose deviation all states share: V-RACER's network (ReF-ER, Section 2, Appendix A).
 
-  features [B, inputs] -> (value [B], mean [B, A], standard deviation [A]), float32. The mean has no bounds. The deviation is the
-  softplus of a vector that is trained with the layers.
+  features [B, inputs] -> (value [B], mean [B, A], standard deviation [A], coefficients [B, C]), float32. The mean has no bounds.
+  The deviation is the softplus of a vector that is trained with the layers. The coefficients are those of an advantage.
 
   Attributes:
     features: turns observations into the network's inputs.
@@ -106,6 +106,7 @@ class ValueGaussianPolicy(snt.Module):
     seed: int,
     mixed_precision: bool,
     initial_deviation: float,
+    num_coefficients: int = 0,
   ):
     """Makes the layers, with their variables.
 
@@ -116,19 +117,24 @@ class ValueGaussianPolicy(snt.Module):
       seed: of the initial weights.
       mixed_precision: whether hidden layers are computed in float16.
       initial_deviation: of each component at first, above 0.
+      num_coefficients: C.
     """
     super().__init__("value_gaussian_policy")
     self.features = Features(encoding, network.normalize_observations)
-    sizes = (encoding.inputs, *network.hidden_sizes, 1 + num_dimensions)
+    self._num_dimensions = num_dimensions
+    sizes = (encoding.inputs, *network.hidden_sizes, 1 + num_dimensions + num_coefficients)
     self._mlp = Mlp(sizes, seed, mixed_precision=mixed_precision, network=network)
     # The inverse of the softplus.
     raw = initial_deviation + math.log(-math.expm1(-initial_deviation))
     self.raw_deviation = tf.Variable(tf.fill([num_dimensions], raw), name="raw_deviation")
 
-  def __call__(self, features: tf.Tensor, trace: Trace | None = None) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Value, mean and deviation. Every layer is appended to `trace`, which the deviation is not part of."""
+  def __call__(
+    self, features: tf.Tensor, trace: Trace | None = None
+  ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Value, mean, deviation and coefficients. Every layer is appended to `trace`, which the deviation is not part of."""
     outputs = self._mlp(features, trace=trace)
-    return outputs[:, 0], outputs[:, 1:], tf.nn.softplus(self.raw_deviation)
+    end = 1 + self._num_dimensions
+    return outputs[:, 0], outputs[:, 1:end], tf.nn.softplus(self.raw_deviation), outputs[:, end:]
 
   def best_actions(self, observations: tf.Tensor) -> tf.Tensor:
     """The means, clipped to [-1, 1]: float32 [B, A]."""

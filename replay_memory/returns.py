@@ -1,5 +1,7 @@
 """Return estimates of stored steps, kept up to date by sweeps back through their episodes (V-RACER; ReF-ER, Section 2)."""
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -12,9 +14,23 @@ from replay_server.contract.codec import RowCodec
 Floats = npt.NDArray[np.float32]
 Slots = npt.NDArray[np.int64]
 
-_VALUE, _END_VALUE, _Q_RET = "value", "end_value", "q_ret"
+_VALUE, _ACTION_VALUE, _END_VALUE, _Q_RET = "value", "action_value", "end_value", "q_ret"
 # Added to the scale of rewards (ReF-ER, Appendix B).
 _EPSILON = 1e-7
+
+
+class Values(NamedTuple):
+  """What a network gives for rows, float32 [n] each.
+
+  Attributes:
+    value: V of their observations.
+    action_value: Q of their observations and actions; V where no advantage is learned.
+    next_value: V of their next observations.
+  """
+
+  value: Floats
+  action_value: Floats
+  next_value: Floats
 
 
 class RewardScale:
@@ -40,9 +56,9 @@ class RewardScale:
 class Returns:
   """Keeps V(s_t) and Q_ret,t = r_t + gamma V_tbc,t+1 of each row.
 
-  V_tbc,t = V_t + min(1, rho_t) (Q_ret,t - V_t) (Eqs. 6 to 8), with rho of `Ratios`. Q_ret of an episode's last step is
-  r_t + gamma V(s_T), where V(s_T) is 0 in a terminal state. When V or rho of a step changes, Q_ret of all earlier steps of its
-  episode follows. Where the step after one was evicted, that one keeps its Q_ret.
+  V_tbc,t = V_t + min(1, rho_t) (Q_ret,t - Q_t) (Eqs. 6 and 7), with rho of `Ratios`; without advantages Q is V (Eq. 8). Q_ret of
+  an episode's last step is r_t + gamma V(s_T), where V(s_T) is 0 in a terminal state. When V, Q or rho of a step changes, Q_ret
+  of all earlier steps of its episode follows. Where the step after one was evicted, that one keeps its Q_ret.
   """
 
   def __init__(self, memory: ReplayMemory, codec: RowCodec, ratios: Ratios, gamma: float):
@@ -65,6 +81,7 @@ class Returns:
       reward=memory.field("reward", codec),
       discount=memory.field("discount", codec),
       value=memory.add_column(_VALUE, np.float32, 0.0),
+      action_value=memory.add_column(_ACTION_VALUE, np.float32, 0.0),
       log_ratio=ratios.log_ratio,
       end_value=memory.add_column(_END_VALUE, np.float32, np.nan),
       q_ret=memory.add_column(_Q_RET, np.float32, 0.0),
@@ -98,35 +115,33 @@ class Returns:
     ends: npt.NDArray[np.bool_] = ~np.isnan(self._estimates.end_value[slots]) & (self._estimates.discount[slots] > 0)
     return ends
 
-  def enter(self, slots: Slots, value: Floats, next_value: Floats, reward_scale: float) -> None:
+  def enter(self, slots: Slots, values: Values, reward_scale: float) -> None:
     """Gives new rows their first estimates.
 
     Args:
       slots: int64 [n], as `new_slots` returned them.
-      value: float32 [n], V of their observations.
-      next_value: float32 [n], V of their next observations; read for those that no row follows.
+      values: of the rows; the next value is read for those that no row follows.
       reward_scale: by which rewards are divided.
     """
     has_next = self._memory.next_steps(slots) != NONE
-    self._estimates.end_value[slots] = np.where(has_next, np.nan, next_value).astype(np.float32)
-    self._estimates.value[slots] = value
-    self._sweep(slots, reward_scale)
+    self._estimates.end_value[slots] = np.where(has_next, np.nan, values.next_value).astype(np.float32)
+    self._set(slots, values, reward_scale)
 
-  def learned(self, slots: Slots, value: Floats, next_value: Floats, reward_scale: float) -> None:
+  def learned(self, slots: Slots, values: Values, reward_scale: float) -> None:
     """Takes what an update computed for rows; their ratios are set before. The later one counts where a row is named twice.
 
     Args:
       slots: int64 [n], of stored rows.
-      value: float32 [n], V of their observations.
-      next_value: float32 [n], V of their next observations; read where `is_end`.
+      values: of the rows; the next value is read where `is_end`.
       reward_scale: by which rewards are divided.
     """
     ends = self.is_end(slots)
-    self._estimates.end_value[slots[ends]] = next_value[ends]
-    self._estimates.value[slots] = value
-    self._sweep(slots, reward_scale)
+    self._estimates.end_value[slots[ends]] = values.next_value[ends]
+    self._set(slots, values, reward_scale)
 
-  def _sweep(self, slots: Slots, reward_scale: float) -> None:
+  def _set(self, slots: Slots, values: Values, reward_scale: float) -> None:
+    self._estimates.value[slots] = values.value
+    self._estimates.action_value[slots] = values.action_value
     sweeps.sweep(self._estimates, np.ascontiguousarray(slots), self._gamma, reward_scale)
 
   def sweep_all(self, reward_scale: float) -> None:

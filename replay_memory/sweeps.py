@@ -24,6 +24,7 @@ class Estimates(NamedTuple):
     reward: float32 [slots], r of each step.
     discount: float32 [slots], 0 for a step into a terminal state.
     value: float32 [slots], V of the step's observation, as it was computed last.
+    action_value: float32 [slots], Q of the step's observation and action, likewise; V where no advantage is learned.
     log_ratio: float32 [slots], log rho, likewise.
     end_value: float32 [slots], V of the next observation, for a step that none follows; NaN for any other.
     q_ret: float32 [slots], the estimate of r_t + gamma V_tbc,t+1.
@@ -35,6 +36,7 @@ class Estimates(NamedTuple):
   reward: Float32
   discount: Float32
   value: Float32
+  action_value: Float32
   log_ratio: Float32
   end_value: Float32
   q_ret: Float32
@@ -44,10 +46,9 @@ class Estimates(NamedTuple):
 
 @helper
 def _bootstrapped(estimates: Estimates, slot: int) -> float:
-  """V_tbc = V + min(1, rho) (Q_ret - V) of a step (Eq. 8)."""
-  value = estimates.value[slot]
+  """V_tbc = V + min(1, rho) (Q_ret - Q) of a step (Eq. 7)."""
   cut = math.exp(min(estimates.log_ratio[slot], 0.0))
-  bootstrapped: float = value + cut * (estimates.q_ret[slot] - value)
+  bootstrapped: float = estimates.value[slot] + cut * (estimates.q_ret[slot] - estimates.action_value[slot])
   return bootstrapped
 
 
@@ -75,7 +76,7 @@ def _sweep_back(estimates: Estimates, slot: int, gamma: float, reward_scale: flo
 
 @kernel
 def sweep(estimates: Estimates, slots: Int64, gamma: float, reward_scale: float) -> None:
-  """Brings Q_ret up to date after V, rho or the end's value of steps have changed: of these steps and of all before them.
+  """Brings Q_ret up to date after V, Q, rho or the end's value of steps have changed: of these steps and of all before them.
 
   Args:
     estimates: of all rows.

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from configs import RunConfig
 from learner.gradients.controls import (
+  ACTION_VALUE,
   BETA,
   DIVERGENCE,
   IS_END,
@@ -22,7 +23,7 @@ from learner.sources.source import Model, State
 from replay_memory.kernels import NONE
 from replay_memory.memory import ReplayMemory
 from replay_memory.ratios import Ratios
-from replay_memory.returns import Returns, RewardScale
+from replay_memory.returns import Returns, RewardScale, Values
 from replay_server.contract.codec import RowCodec
 
 Floats = npt.NDArray[np.float32]
@@ -234,7 +235,7 @@ class ReturnEstimates(Follower):
   def _enter(self, slots: Slots, model: Model) -> None:
     outputs = model.evaluate(self._memory.take(slots))
     self._ratios.set(slots, outputs[LOG_RATIO], outputs[DIVERGENCE])
-    self._returns.enter(slots, outputs[VALUE], outputs[NEXT_VALUE], self._scale())
+    self._returns.enter(slots, _values_of(outputs), self._scale())
 
   def columns(self, slots: Slots) -> Mapping[str, Floats]:
     """The estimates of the rows' returns."""
@@ -243,7 +244,8 @@ class ReturnEstimates(Follower):
   def feed_back(self, slots: Slots, outputs: Mapping[str, Floats]) -> None:
     """Takes in the rows' values, whose ratios were set before; the returns of all earlier steps follow."""
     stored = slots != NONE
-    self._returns.learned(slots[stored], outputs[VALUE][stored], outputs[NEXT_VALUE][stored], self._scale())
+    values = Values(*(column[stored] for column in _values_of(outputs)))
+    self._returns.learned(slots[stored], values, self._scale())
 
   def state(self) -> State:
     """The scale of the last sweep of all."""
@@ -253,6 +255,10 @@ class ReturnEstimates(Follower):
     """Restores that scale."""
     if "swept_with" in state:
       self._swept_with = float(state["swept_with"])
+
+
+def _values_of(outputs: Mapping[str, Floats]) -> Values:
+  return Values(outputs[VALUE], outputs[ACTION_VALUE], outputs[NEXT_VALUE])
 
 
 def make_followers(config: RunConfig, memory: ReplayMemory, codec: RowCodec) -> Mapping[str, Follower]:

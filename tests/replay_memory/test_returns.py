@@ -13,7 +13,7 @@ from configs import UserError
 from replay_memory.memory import ReplayMemory
 from replay_memory.plan import Plan
 from replay_memory.ratios import Ratios
-from replay_memory.returns import Returns, RewardScale
+from replay_memory.returns import Returns, RewardScale, Values
 from tests.replay_memory.making import contents, episode_rows, keys_in, packed, plan_of
 from tests.replay_memory.oracle import Key, Row
 from tests.serving import CODEC, make_config
@@ -43,10 +43,16 @@ class Estimated:
     self.ratios = Ratios(self.memory)
     self.returns = Returns(self.memory, CODEC, self.ratios, gamma)
 
-  def enter(self, values: Mapping[Key, float], next_values: Mapping[Key, float], scale: float = 1.0) -> list[Key]:
+  def enter(
+    self,
+    values: Mapping[Key, float],
+    next_values: Mapping[Key, float],
+    scale: float = 1.0,
+    action_values: Mapping[Key, float] | None = None,
+  ) -> list[Key]:
     slots = self.returns.new_slots()
     keys = keys_in(self.memory, slots)
-    self.returns.enter(slots, _floats(values, keys), _floats(next_values, keys), scale)
+    self.returns.enter(slots, _values(keys, values, next_values, action_values), scale)
     return keys
 
   def learn(
@@ -56,10 +62,11 @@ class Estimated:
     next_values: Mapping[Key, float],
     log_ratios: Mapping[Key, float],
     scale: float = 1.0,
+    action_values: Mapping[Key, float] | None = None,
   ) -> None:
     slots = np.array([self.slot_of(key) for key in keys], np.int64)
     self.ratios.set(slots, _floats(log_ratios, keys), np.zeros(len(keys), np.float32))
-    self.returns.learned(slots, _floats(values, keys), _floats(next_values, keys), scale)
+    self.returns.learned(slots, _values(keys, values, next_values, action_values), scale)
 
   def slot_of(self, key: Key) -> int:
     slots = self.memory.slots
@@ -72,6 +79,16 @@ class Estimated:
 
 def _floats(values: Mapping[Key, float], keys: list[Key]) -> np.ndarray:
   return np.array([values[key] for key in keys], np.float32)
+
+
+def _values(
+  keys: list[Key],
+  values: Mapping[Key, float],
+  next_values: Mapping[Key, float],
+  action_values: Mapping[Key, float] | None,
+) -> Values:
+  """Without advantages, Q is V."""
+  return Values(_floats(values, keys), _floats(action_values or values, keys), _floats(next_values, keys))
 
 
 def test_returns_of_a_terminated_and_a_truncated_episode_by_hand() -> None:
@@ -98,6 +115,18 @@ def test_a_small_ratio_cuts_what_comes_after_it_by_hand() -> None:
   assert made.q_ret() == pytest.approx({(1, 2): 4, (1, 1): 4, (1, 0): 1 + 8.5 / 2})
   made.learn([(1, 1)], {(1, 1): 10}, none, {(1, 1): math.log(4.0)})
   assert made.q_ret() == pytest.approx({(1, 2): 4, (1, 1): 4, (1, 0): 1 + 4 / 2})
+
+
+def test_an_advantage_is_no_error_of_the_value_by_hand() -> None:
+  made = Estimated(_plan())
+  made.memory.add(_rows(episode_rows(2, 1, ended="terminated"), [1, 4]))
+  none = dict.fromkeys([(1, 0), (1, 1)], 0.0)
+  made.enter(none, none, action_values={(1, 0): 0, (1, 1): 3})
+  # V_tbc,1 = 0 + (Q_ret,1 - Q_1) = 4 - 3.
+  assert made.q_ret() == {(1, 1): 4, (1, 0): 1 + 1 / 2}
+  # V_tbc,1 = 10 + 1/4 (4 - 12).
+  made.learn([(1, 1)], {(1, 1): 10}, none, {(1, 1): math.log(0.25)}, action_values={(1, 1): 12})
+  assert made.q_ret() == pytest.approx({(1, 1): 4, (1, 0): 1 + 8 / 2})
 
 
 def test_a_new_scale_of_rewards_reaches_all_steps_by_hand() -> None:
@@ -184,6 +213,7 @@ class Oracle:
     self.rewards: dict[Key, float] = {}
     self.discounts: dict[Key, float] = {}
     self.value: dict[Key, float] = {}
+    self.action_value: dict[Key, float] = {}
     self.end_value: dict[Key, float] = {}
     self.log_ratio: dict[Key, float] = {}
 
@@ -192,8 +222,8 @@ class Oracle:
     for episode, step in sorted(keys, reverse=True):
       key, after = (episode, step), (episode, step + 1)
       if after in keys:
-        value = self.value[after]
-        bootstrapped = value + min(1.0, math.exp(self.log_ratio[after])) * (found[after] - value)
+        cut = min(1.0, math.exp(self.log_ratio[after]))
+        bootstrapped = self.value[after] + cut * (found[after] - self.action_value[after])
       else:
         bootstrapped = self.end_value[key]
       found[key] = self.rewards[key] / scale + self.gamma * self.discounts[key] * bootstrapped
@@ -215,18 +245,20 @@ def test_estimates_are_those_of_the_oracle_whichever_steps_are_used(seed: int) -
     keys = [row.key for row in rows]
     for row, reward in zip(rows, rewards.tolist(), strict=True):
       oracle.rewards[row.key], oracle.discounts[row.key] = reward, 0.0 if row.ended == "terminated" else 1.0
-    values, next_values = _random(keys, generator), _random(keys, generator)
+    values, action_values, next_values = (_random(keys, generator) for _ in range(3))
     oracle.value |= values
+    oracle.action_value |= action_values
     oracle.end_value |= next_values
     oracle.log_ratio |= dict.fromkeys(keys, 0.0)
     made.memory.add(_rows(rows, rewards.tolist()))
-    assert made.enter(values, next_values, scale) == keys
+    assert made.enter(values, next_values, scale, action_values) == keys
     held = keys_in(made.memory, made.memory.contents(0))
     for _ in range(int(generator.integers(0, 3))):
       used = [held[index] for index in generator.integers(len(held), size=5)]
-      values, next_values, ratios = (_random(used, generator) for _ in range(3))
-      made.learn(used, values, next_values, ratios, scale)
+      values, action_values, next_values, ratios = (_random(used, generator) for _ in range(4))
+      made.learn(used, values, next_values, ratios, scale, action_values)
       oracle.value |= values
+      oracle.action_value |= action_values
       oracle.log_ratio |= ratios
       oracle.end_value |= next_values
     if generator.random() < 0.3:

@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from configs import VRacerConfig
+from configs.algorithms import Advantage
 from configs.refer import ReferConfig
 from learner.algorithms.v_racer import LARGEST_RATIO, row_losses
 from learner.gradients.controls import (
+  ACTION_VALUE,
   BETA,
   DIVERGENCE,
   IS_END,
@@ -28,8 +31,8 @@ from tests.learner.algorithms.behaving import SPEC, make_v_racer_run, random_row
 from tests.learner.batches import optimizer_of
 
 
-def _make(**learner: Any) -> tuple[Updates, np.ndarray]:
-  config = make_v_racer_run(**learner)
+def _make(algorithm: VRacerConfig | None = None, **learner: Any) -> tuple[Updates, np.ndarray]:
+  config = make_v_racer_run(algorithm, **learner)
   updates = make_updates(config, run_codec(config, SPEC), SPEC, 3)
   return updates, random_rows(config, np.random.default_rng(0), batch=6, spread=0.3)
 
@@ -49,12 +52,33 @@ def _update(
   return {name: output.numpy()[0] for name, output in outputs.items()}
 
 
-def _forward(weights: list[np.ndarray], observations: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """V, mean and deviation in float64; weights are the deviation's parameter, then b0, w0, b1, w1."""
+def _forward(weights: list[np.ndarray], observations: np.ndarray) -> tuple[np.ndarray, ...]:
+  """V, mean, deviation and coefficients in float64; weights are the deviation's parameter, then b0, w0, b1, w1."""
   spread, b0, w0, b1, w1 = weights
   hidden = observations @ w0 + b0
   outputs = hidden / (1 + np.abs(hidden)) @ w1 + b1
-  return outputs[:, 0], outputs[:, 1:], np.log1p(np.exp(spread))
+  return outputs[:, 0], outputs[:, 1:3], np.log1p(np.exp(spread)), outputs[:, 3:]
+
+
+def _advantages(
+  form: Advantage, coefficients: np.ndarray, actions: np.ndarray, mean: np.ndarray, deviation: np.ndarray
+) -> np.ndarray:
+  """A of Eqs. 18 to 22 for two dimensions, row by row."""
+  found = []
+  for row, away in zip(coefficients, actions - mean, strict=True):
+    positive = np.log1p(np.exp(row))
+    if form == "quadratic":
+      lower = np.array([[positive[0], 0.0], [row[1], positive[2]]])
+      matrix = lower @ lower.T
+      found.append(-0.5 * away @ matrix @ away + 0.5 * np.trace(matrix @ np.diag(deviation**2)))
+    elif form == "gaussian":
+      above, below = positive[1:3], positive[3:]
+      shape = np.exp(-0.5 * np.sum(np.maximum(away, 0) ** 2 / above + np.minimum(away, 0) ** 2 / below))
+      halves = [np.sqrt(width / (width + deviation**2)) for width in (above, below)]
+      found.append(positive[0] * (shape - np.prod(0.5 * (halves[0] + halves[1]))))
+    else:
+      found.append(0.0)
+  return np.array(found)
 
 
 def _log_density(actions: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
@@ -69,24 +93,29 @@ def _variables(updates: Updates) -> list[tf.Variable]:
   return [spread, *others]
 
 
-@pytest.mark.parametrize("beta", [1.0, 0.3])
-def test_a_step_is_down_the_gradient_of_equations_5_9_and_10(beta: float) -> None:
-  updates, rows = _make(refer=ReferConfig(rules="both"))
+@pytest.mark.parametrize(("advantage", "beta"), [("none", 1.0), ("none", 0.3), ("quadratic", 0.3), ("gaussian", 0.3)])
+def test_a_step_is_down_the_gradient_of_equations_5_9_10_and_23(advantage: Advantage, beta: float) -> None:
+  updates, rows = _make(VRacerConfig(advantage=advantage), refer=ReferConfig(rules="both"))
   fields = run_codec(make_v_racer_run(), SPEC).unpack(rows)
   q_ret = np.random.default_rng(1).normal(size=len(rows))
   weights = [variable.numpy().astype(np.float64) for variable in _variables(updates)]
   mu_mean, mu_deviation = np.split(fields["behaviour"].astype(np.float64), 2, axis=1)
   of_mu = _log_density(fields["action"], mu_mean, mu_deviation)
-  value_0, mean_0, deviation_0 = _forward(weights, fields["observation"])
+  value_0, mean_0, deviation_0, coefficients_0 = _forward(weights, fields["observation"])
+  advantage_0 = _advantages(advantage, coefficients_0, fields["action"], mean_0, deviation_0)
   ratio_0 = np.exp(_log_density(fields["action"], mean_0, deviation_0) - of_mu)
   largest = float(np.sort(np.exp(np.abs(np.log(ratio_0))))[-2])  # One row is far-policy, and the next one just so.
   near = np.exp(np.abs(np.log(ratio_0))) < 0.999 * largest
 
   def loss(weights: list[np.ndarray]) -> float:
-    value, mean, deviation = _forward(weights, fields["observation"])
+    value, mean, deviation, coefficients = _forward(weights, fields["observation"])
     ratio = np.exp(_log_density(fields["action"], mean, deviation) - of_mu)
-    target = value_0 + np.minimum(ratio_0, 1.0) * (q_ret - value_0)
+    target = value_0 + np.minimum(ratio_0, 1.0) * (q_ret - value_0 - advantage_0)
     rows_loss = 0.5 * (value - target) ** 2 - ratio * (q_ret - value_0)
+    if advantage != "none":
+      # Neither the policy nor V is moved by Eq. 23.
+      found = _advantages(advantage, coefficients, fields["action"], mean_0, deviation_0)
+      rows_loss += 0.5 * (ratio_0 * (found + value_0 - q_ret)) ** 2
     divergence = np.sum(
       np.log(deviation / mu_deviation) + (mu_deviation**2 + (mean - mu_mean) ** 2) / (2 * deviation**2) - 0.5, axis=1
     )
@@ -95,7 +124,8 @@ def test_a_step_is_down_the_gradient_of_equations_5_9_and_10(beta: float) -> Non
   outputs = _update(updates, rows, q_ret, beta=beta, largest=0.999 * largest)
   np.testing.assert_allclose(outputs[VALUE], value_0, rtol=1e-4, atol=1e-6)
   np.testing.assert_allclose(outputs[LOG_RATIO], np.log(ratio_0), rtol=1e-3, atol=1e-5)
-  np.testing.assert_allclose(outputs["td_error"], q_ret - value_0, rtol=1e-4, atol=1e-5)
+  np.testing.assert_allclose(outputs[ACTION_VALUE], value_0 + advantage_0, rtol=1e-4, atol=1e-5)
+  np.testing.assert_allclose(outputs["td_error"], q_ret - value_0 - advantage_0, rtol=1e-4, atol=1e-5)
   optimizer = optimizer_of(updates, updates.algorithm.policy)
   moments = {variable.name: variable.numpy() for variable in optimizer.state if variable.name.endswith("/m:0")}
   slopes = list(moments.values())
@@ -117,16 +147,20 @@ def test_losses_by_hand() -> None:
     tf.constant([math.log(0.5), math.log(2.0)]),
     tf.constant([3.0, 3.0]),
   )
-  values, policies = row_losses(value, log_ratio, q_ret)
+  values, policies = row_losses(value, None, log_ratio, q_ret)
   # V_tbc = 1 + min(1, rho) 2; -rho 2.
   assert values.numpy() == pytest.approx([0.5 * 1, 0.5 * 4])
+  assert policies.numpy() == pytest.approx([-1.0, -4.0])
+  values, policies = row_losses(value, tf.constant([1.0, 1.0]), log_ratio, q_ret)
+  # V_tbc = 1 + min(1, rho) (3 - 2); the advantage's error is rho (1 + 1 - 3).
+  assert values.numpy() == pytest.approx([0.5 * (0.25 + 0.25), 0.5 * (1 + 4)])
   assert policies.numpy() == pytest.approx([-1.0, -4.0])
 
 
 def test_a_huge_ratio_is_cut_and_gives_a_finite_gradient() -> None:
   log_ratio = tf.Variable([200.0, -1e30])
   with tf.GradientTape() as tape:
-    _, policies = row_losses(tf.constant([0.0, 0.0]), log_ratio, tf.constant([1.0, 1.0]))
+    _, policies = row_losses(tf.constant([0.0, 0.0]), None, log_ratio, tf.constant([1.0, 1.0]))
   assert policies.numpy() == pytest.approx([-LARGEST_RATIO, 0.0])
   assert tape.gradient(policies, log_ratio).numpy() == pytest.approx([-LARGEST_RATIO, 0.0])
 
@@ -134,7 +168,7 @@ def test_a_huge_ratio_is_cut_and_gives_a_finite_gradient() -> None:
 def test_the_value_of_the_next_observation_is_given_where_a_return_contains_it() -> None:
   updates, rows = _make()
   expected = updates.evaluate(rows)
-  assert set(expected) == {VALUE, NEXT_VALUE, LOG_RATIO, DIVERGENCE}
+  assert set(expected) == {VALUE, ACTION_VALUE, NEXT_VALUE, LOG_RATIO, DIVERGENCE}
   fields = run_codec(make_v_racer_run(), SPEC).unpack(rows)
   weights = [variable.numpy().astype(np.float64) for variable in _variables(updates)]
   np.testing.assert_allclose(

@@ -8,6 +8,7 @@ import pytest
 
 from configs.refer import ReferConfig
 from learner.gradients.controls import (
+  ACTION_VALUE,
   BETA,
   DIVERGENCE,
   IS_END,
@@ -45,7 +46,13 @@ class _Network:
 
   def evaluate(self, rows: np.ndarray) -> Mapping[str, np.ndarray]:
     steps = _CODEC.unpack(rows)["step"].astype(np.float32)
-    return {VALUE: 10 * steps, NEXT_VALUE: 10 * (steps + 1), LOG_RATIO: 0 * steps, DIVERGENCE: 0 * steps + 0.5}
+    return {
+      VALUE: 10 * steps,
+      ACTION_VALUE: 10 * steps,
+      NEXT_VALUE: 10 * (steps + 1),
+      LOG_RATIO: 0 * steps,
+      DIVERGENCE: 0 * steps + 0.5,
+    }
 
   def normalize(self, rows: np.ndarray) -> None:
     self.normalized.append(len(rows))
