@@ -28,6 +28,8 @@ NAMES = (
   "consoles",
   "replay",
   "reaper",
+  "nmer",
+  "refer",
   "feed",
   "snapshot",
   "tls",

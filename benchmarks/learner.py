@@ -18,8 +18,12 @@ from benchmarks.measure import Contender, Figure, Ratio, Report, interleave
 from configs import RunConfig
 from configs.run import Sampling
 from learner.devices import choose_device
+from learner.gradients.controls import BETA, LARGEST_RATIO, RATE_SCALE, REWARD_SCALE
 from learner.learner import Learner, make_learner
 from learner.updates import Updates, make_updates
+
+# Of a run with ReF-ER, somewhere in its course.
+_REFER_CONTROLS = {REWARD_SCALE: 1.0, BETA: 0.5, LARGEST_RATIO: 4.0, RATE_SCALE: 1.0}
 
 OBSERVATION_SIZE = 3
 ACTIONS = 4
@@ -86,9 +90,10 @@ def whole_learners(
     with tf.device(device):
       updates = make_updates(config, codec, spec, 0)
     block = np.resize(rows, (batches, batch_size, codec.width))
+    controls = _REFER_CONTROLS if config.learner.stores_behaviour else {}
     contenders: dict[str, Contender] = {
       **{f"{name}through the {sampling}": timed(each.step, batches, seconds) for sampling, each in learners.items()},
-      f"{name}on a fixed batch": timed(lambda: _update(updates, block, device), batches, seconds),
+      f"{name}on a fixed batch": timed(lambda: _update(updates, block, device, controls), batches, seconds),
     }
     measured = interleave(contenders, runs)
   return tuple(Figure(what, "updates/s", values["updates"]) for what, values in measured.items())
@@ -137,9 +142,10 @@ def timed(step: Callable[[], None], updates: int, seconds: float) -> Contender:
   return run
 
 
-def _update(updates: Updates, block: npt.NDArray[np.float32], device: str) -> None:
+def _update(updates: Updates, block: npt.NDArray[np.float32], device: str, controls: Mapping[str, float]) -> None:
   with tf.device(device):
     weights, tables = tf.ones(block.shape[:2]), tf.zeros(block.shape[:2], tf.int64)
-    metrics, outputs = updates.update_block(tf.constant(block), weights, tables, {}, updates.controls(0))
+    columns = {name: tf.zeros(block.shape[:2]) for name in updates.algorithm.INPUTS}
+    metrics, outputs = updates.update_block(tf.constant(block), weights, tables, columns, updates.controls(0, controls))
     for tensor in (metrics, *outputs.values()):
       tensor.numpy()

@@ -22,6 +22,7 @@ Rows = npt.NDArray[np.float32]  # [rows, width]
 OBSERVATION_SIZE = 17
 ACTION_SIZE = 6
 EPISODE_STEPS = 1_000
+_DEVIATION = 0.2**0.5  # Of V-RACER's actions at first.
 
 # The obstacle course of SSET's Table 1: the default table and six event tables.
 SHARES = (0.5, 0.1, 0.0625, 0.0625, 0.0625, 0.1125, 0.1)
@@ -159,6 +160,10 @@ def make_rows(
     "step": numbers % episode_steps,
     "truncated": numbers % episode_steps == episode_steps - 1,
   }
+  if "behaviour" in values:
+    # V-RACER's first one, with means near the actions.
+    means = values["action"] + _DEVIATION * np.clip(values["behaviour"][:, : values["action"].shape[1]], -2.0, 2.0)
+    values["behaviour"] = np.concatenate([means, np.full_like(means, _DEVIATION)], axis=1)
   rows = np.zeros((count, codec.width), np.float32)
   for field in codec.fields:
     if field.name in values:
