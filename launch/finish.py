@@ -39,7 +39,7 @@ class Outcome:
 def finish(
   status: RunStatus, run: RunDirectory, interruption: ExitCode = ExitCode.DONE, inline: bool = False
 ) -> Outcome:
-  """Draws the learning curve and the best policy's greedy path, and summarises the run.
+  """Draws the learning curve, importance weights and the best policy's greedy path, and summarises the run.
 
   Args:
     status: the run's last one.
@@ -48,6 +48,7 @@ def finish(
     inline: whether the run was inline.
   """
   note = _attempt("learning curve", lambda: report.save_learning_curve(run.path))
+  note += _attempt("histogram of importance weights", lambda: report.save_log_ratios(run.path))
   policy = find_policy(run)
   if policy is not None:
     note += _attempt("picture of the greedy path", lambda: draw_greedy_path(policy, run))

@@ -3,6 +3,7 @@
 import json
 import math
 import pathlib
+import re
 import shlex
 from collections.abc import Sequence
 
@@ -13,18 +14,21 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 from PIL import Image
 
+from configs.sealed_folder import numbered_folders
 from launch.stored_run import current_rows, solved_at
 from launch.view.formats import format_duration, format_number, format_restarts
 from replay_server.contract.status import RunStatus
 from replay_server.process.recorder import METRICS_FILE, TENSORBOARD_FOLDER, Row, read_metrics
 
 LEARNING_CURVE_FILE = "learning_curve.png"
+LOG_RATIOS_FILE = "log_ratios.png"
 GREEDY_PATH_FILE = "greedy_path.png"
 GREEDY_VIDEO_FILE = "videos/greedy_path.gif"
 
 # Listed in the summary if they exist.
 _FILES = (
   ("learning curve", LEARNING_CURVE_FILE),
+  ("importance weights", LOG_RATIOS_FILE),
   ("greedy path", GREEDY_PATH_FILE),
   ("greedy video", GREEDY_VIDEO_FILE),
   ("checkpoints", "checkpoints"),
@@ -37,6 +41,10 @@ TRAIN_COLOUR = "#E69F00"
 SOLVED_COLOUR = "#009E73"
 _MAX_PICTURE_FRAMES = 128  # Bounds the memory that the median takes.
 _CHANGED = 16  # Of 255 per channel: lossy or antialiased rendering changes a still background by less.
+
+# Of a learner's checkpoint, what its source keeps (`learner.checkpoint`), and what ReF-ER's follower keeps there.
+_CHECKPOINT, _SOURCE_FILE = re.compile(r"checkpoint_(\d+)"), "source.npz"
+_FOLLOWER = "closeness"
 
 Frame = npt.NDArray[np.uint8]  # [height, width, 3]
 
@@ -65,6 +73,55 @@ def draw_learning_curve(run_dir: pathlib.Path) -> Figure:
   axes.set_xlabel("environment steps")
   axes.set_ylabel("undiscounted return per episode")
   axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+  axes.grid(color="0.9")
+  axes.set_axisbelow(True)
+  axes.spines[["top", "right"]].set_visible(False)
+  return figure
+
+
+def save_log_ratios(run_dir: pathlib.Path) -> pathlib.Path | None:
+  """Saves a histogram of the log importance weights in the learner's last checkpoint as the run's `log_ratios.png`.
+
+  Args:
+    run_dir: the run directory.
+
+  Returns:
+    Its path; None for a run whose rows do not hold their behaviour.
+  """
+  folders = numbered_folders(run_dir / "checkpoints" / "learner", _CHECKPOINT)
+  if not folders:
+    return None
+  with np.load(folders[max(folders)] / _SOURCE_FILE) as state:
+    if f"{_FOLLOWER}/log_ratio_counts" not in state:
+      return None
+    counts, edges, largest = (
+      state[f"{_FOLLOWER}/{name}"] for name in ("log_ratio_counts", "log_ratio_edges", "largest_ratio")
+    )
+  path = run_dir / LOG_RATIOS_FILE
+  draw_log_ratios(counts, edges, float(largest), _name_and_goal(run_dir)[0]).savefig(path)
+  return path
+
+
+def draw_log_ratios(counts: npt.NDArray[np.int64], edges: npt.NDArray[np.float64], largest: float, name: str) -> Figure:
+  """Draws how many steps of a memory have which importance weight, and which of them are far-policy (ReF-ER, Section 3).
+
+  Args:
+    counts: int64 [bins]; the first and last bin also hold what lies beyond.
+    edges: float64 [bins + 1], of log rho.
+    largest: c_max.
+    name: of the run.
+  """
+  figure = Figure(figsize=(7, 4), dpi=150, layout="constrained")
+  axes = figure.add_subplot()
+  shares = counts / max(1, counts.sum())
+  axes.stairs(shares, edges, fill=True, color=EVALUATOR_COLOUR)
+  for limit in (-math.log(largest), math.log(largest)):
+    axes.axvline(limit, color=TRAIN_COLOUR, linewidth=1.2, linestyle="--")
+  axes.set_yscale("log")
+  axes.set_title(name, loc="left", fontweight="bold")
+  axes.set_title(f"c_max {largest:.3g}, {counts.sum():,} steps in memory", loc="right", fontsize="medium")
+  axes.set_xlabel("log π(a|s) - log μ(a|s), as last computed; beyond the dashed lines a step is far-policy")
+  axes.set_ylabel("share of steps")
   axes.grid(color="0.9")
   axes.set_axisbelow(True)
   axes.spines[["top", "right"]].set_visible(False)

@@ -11,6 +11,8 @@ from replay_memory.memory import ReplayMemory
 Floats = npt.NDArray[np.float32]
 
 RATIO_COLUMN, DIVERGENCE_COLUMN = "log_ratio", "divergence"
+# Bins of a histogram of log rho; the first and the last one hold all beyond.
+_BIN, _BINS = 0.1, 120
 
 
 class Ratios:
@@ -49,6 +51,15 @@ class Ratios:
     """
     ring = self._memory.places(0)
     return sweeps.count_outside(ring, self.log_ratio, math.log(limit)) / max(1, len(ring))
+
+  def histogram(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """How many rows have which log rho: (counts [bins], edges of the bins [bins + 1]).
+
+    Bins are .1 wide, from -6 to 6. What lies beyond is counted in the first or last one.
+    """
+    edges = _BIN * np.arange(-_BINS // 2, _BINS // 2 + 1)
+    inside = np.clip(self.log_ratio[self._memory.places(0)], edges[0], edges[-1])
+    return np.histogram(inside, edges)[0].astype(np.int64), edges
 
   def mean_divergence(self) -> float:
     """The mean KL(mu || pi), in nats; 0 without rows."""

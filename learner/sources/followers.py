@@ -185,8 +185,14 @@ class Closeness(Follower):
     }
 
   def state(self) -> State:
-    """beta, and what is shown."""
-    return {"closeness": np.array([self.beta, self._far_share, self._mean_divergence, self._fed_back], np.float64)}
+    """beta, and what is shown: the histogram of log rho is for the run's report, and is made anew."""
+    counts, edges = self.ratios.histogram()
+    return {
+      "closeness": np.array([self.beta, self._far_share, self._mean_divergence, self._fed_back], np.float64),
+      "log_ratio_counts": counts,
+      "log_ratio_edges": edges,
+      "largest_ratio": np.array(self._refer.largest_ratio_at(self._steps)),
+    }
 
   def restore(self, state: State) -> None:
     """Restores beta, and what is shown."""

@@ -43,6 +43,9 @@ def test_two_runs_of_one_seed_learn_the_same(tmp_path):
   # Whole episodes alone: the first of three was let go.
   assert len(before["memory/tables/0"]) == 400
   assert np.isfinite(before["memory/columns/q_ret"]).all()
+  assert before["closeness/log_ratio_counts"].sum() == 400
+  assert (first.run_dir / "log_ratios.png").exists()
+  assert f"importance weights: {first.run_dir / 'log_ratios.png'}" in first.summary
 
 
 @pytest.mark.parametrize(("algorithm", "method"), [("ddpg", "er"), ("naf", "refer")])

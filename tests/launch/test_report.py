@@ -106,6 +106,27 @@ def test_the_curve_shows_what_was_measured(
   assert _colours(path) == shown
 
 
+def test_importance_weights_are_drawn_between_their_limits(tmp_path: pathlib.Path) -> None:
+  _write_config(tmp_path, "run", 2)
+  for number in (9, 10):
+    folder = tmp_path / "checkpoints" / "learner" / f"checkpoint_{number}"
+    folder.mkdir(parents=True)
+    kept = {"log_ratio_counts": [number, 30, 10], "log_ratio_edges": [-1.5, -0.5, 0.5, 1.5], "largest_ratio": math.e}
+    np.savez(folder / "source.npz", **{f"closeness/{name}": np.array(value) for name, value in kept.items()})
+  assert report.save_log_ratios(tmp_path) == tmp_path / "log_ratios.png"
+  (axes,) = report.draw_log_ratios(np.array([10, 30, 10]), np.array([-1.5, -0.5, 0.5, 1.5]), math.e, "run").axes
+  assert [np.asarray(line.get_xdata())[0] for line in axes.lines] == [-1.0, 1.0]
+  assert (axes.get_title("left"), axes.get_title("right")) == ("run", "c_max 2.72, 50 steps in memory")
+
+
+def test_there_is_no_picture_of_importance_weights_without_any(tmp_path: pathlib.Path) -> None:
+  assert report.save_log_ratios(tmp_path) is None
+  folder = tmp_path / "checkpoints" / "learner" / "checkpoint_1"
+  folder.mkdir(parents=True)
+  np.savez(folder / "source.npz", updates=np.zeros(3))
+  assert report.save_log_ratios(tmp_path) is None
+
+
 def test_the_curve_needs_neither_a_config_nor_metrics(tmp_path: pathlib.Path) -> None:
   assert _colours(report.save_learning_curve(tmp_path)) == (False, False, False)
 

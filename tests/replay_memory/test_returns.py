@@ -161,6 +161,16 @@ def test_the_share_of_far_steps_counts_both_sides_by_hand() -> None:
   assert made.ratios.mean_divergence() == 2.0
 
 
+def test_the_histogram_of_ratios_counts_what_lies_beyond_in_its_last_bins_by_hand() -> None:
+  made = Estimated(_plan())
+  made.memory.add(_rows(episode_rows(5, 1, ended="terminated"), [0] * 5))
+  ratios = np.array([-np.inf, -0.05, 0.05, 0.07, 700.0], np.float32)
+  made.ratios.set(made.memory.contents(0), ratios, np.zeros(5, np.float32))
+  counts, edges = made.ratios.histogram()
+  found = {round(float(edges[place]), 1): int(counts[place]) for place in np.flatnonzero(counts)}
+  assert found == {-6.0: 1, -0.1: 1, 0.0: 2, 5.9: 1}
+
+
 def test_episodes_enter_when_they_end_and_leave_as_a_whole_by_hand() -> None:
   memory = ReplayMemory(_plan(capacity=5), CODEC)
   memory.add(packed(episode_rows(2, 1)))
