@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -12,6 +12,7 @@ from benchmarks import workload
 from benchmarks.measure import Contender, Figure, Ratio, Report, interleave
 from configs import RunConfig
 from configs.methods import METHODS
+from configs.mixup import MixupConfig
 from configs.presets import nmer
 from learner.devices import choose_device
 from learner.mixup.mixup import Mixup, make_mixup
@@ -50,20 +51,19 @@ def run(runs: int, quick: bool) -> Report:
   memory.add(workload.make_rows(codec, rows))
   neighbors.partners(memory.contents(0), np.random.default_rng(0))  # Every row has its list.
 
-  def partners_of(config: RunConfig) -> MemoryPartners:
-    mixup = config.learner.mixup
+  def partners_of(mixup: MixupConfig) -> MemoryPartners:
     if mixup.kind == "neighbors":
       return MemoryPartners(memory, zscores, neighbors.partners)
     return make_partners(mixup, codec, memory)
 
   contenders: dict[str, Contender] = {}
   for name, config in configs.items():
-    updates = _on_device(lambda config=config: make_updates(config, codec, spec, 0), config)  # type: ignore[misc]
+    with tf.device(choose_device(config.learner.device)):
+      updates = make_updates(config, codec, spec, 0)
     methods = dict.fromkeys(("uniform", *_OTHERS), 0.0)
     lists = {f"nmer, {ratio} updates a step": _lists_per_update(config, rows, ratio) for ratio in _REQUIRED[name]}
     for method, made in {**methods, **lists}.items():
-      changed = METHODS[method.partition(",")[0]](config)
-      mixup = make_mixup(changed, codec, 0, lambda _, changed=changed: partners_of(changed))  # type: ignore[misc]
+      mixup = make_mixup(METHODS[method.partition(",")[0]](config), codec, 0, partners_of)
       loop = _Loop(config, memory, updates, mixup, neighbors, made)
       contenders[f"{name}, {method}"] = loop.timed(seconds)
   measured = interleave(contenders, runs)
@@ -99,10 +99,12 @@ def run(runs: int, quick: bool) -> Report:
 
 
 def _required(what: str) -> tuple[float | None, float | None]:
-  name, method = what.split(", ", 1)
-  if not method.startswith("nmer"):
-    return 0.95, None
-  return _REQUIRED["sac" if name == "sac" else "td3"][int(method.split()[1])]
+  """What is required of a contender, and its aim."""
+  for name, ratios in _REQUIRED.items():
+    for ratio, required in ratios.items():
+      if what == f"{name}, nmer, {ratio} updates a step":
+        return required
+  return 0.95, None
 
 
 def _config(name: nmer.Name, rows: int, quick: bool) -> RunConfig:
@@ -122,11 +124,6 @@ def _lists_per_update(config: RunConfig, rows: int, updates_per_step: int) -> fl
   updates = steps * updates_per_step
   drawn = (rows + steps) * -math.expm1(-config.learner.batch_size * updates / (rows + steps))
   return drawn / updates
-
-
-def _on_device(make: Callable[[], Updates], config: RunConfig) -> Updates:
-  with tf.device(choose_device(config.learner.device)):
-    return make()
 
 
 class _Loop:
