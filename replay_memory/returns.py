@@ -75,7 +75,6 @@ class Returns:
     self._memory = memory
     self._gamma = gamma
     self._entered = 0
-    records = len(memory.arrays.episodes)
     self._estimates = sweeps.Estimates(
       rows=memory.arrays.rows,
       reward=memory.field("reward", codec),
@@ -85,8 +84,6 @@ class Returns:
       log_ratio=ratios.log_ratio,
       end_value=memory.add_column(_END_VALUE, np.float32, np.nan),
       q_ret=memory.add_column(_Q_RET, np.float32, 0.0),
-      latest=np.full(records, NONE, np.int32),
-      found=np.empty(records, np.int32),
     )
     memory.follow_with(self)
 
@@ -142,7 +139,8 @@ class Returns:
   def _set(self, slots: Slots, values: Values, reward_scale: float) -> None:
     self._estimates.value[slots] = values.value
     self._estimates.action_value[slots] = values.action_value
-    sweeps.sweep(self._estimates, np.ascontiguousarray(slots), self._gamma, reward_scale)
+    # New rows come in the order of their steps.
+    sweeps.sweep(self._estimates, np.ascontiguousarray(slots[::-1]), self._gamma, reward_scale)
 
   def sweep_all(self, reward_scale: float) -> None:
     """Brings all estimates up to date, for another scale of rewards."""

@@ -28,8 +28,6 @@ class Estimates(NamedTuple):
     log_ratio: float32 [slots], log rho, likewise.
     end_value: float32 [slots], V of the next observation, for a step that none follows; NaN for any other.
     q_ret: float32 [slots], the estimate of r_t + gamma V_tbc,t+1.
-    latest: int32 [records], the slot from which an episode is to be swept; `_NONE` for none.
-    found: int32 [records], room for the records of those.
   """
 
   rows: Any
@@ -40,8 +38,6 @@ class Estimates(NamedTuple):
   log_ratio: Float32
   end_value: Float32
   q_ret: Float32
-  latest: Int32
-  found: Int32
 
 
 @helper
@@ -61,16 +57,20 @@ def _set_end(estimates: Estimates, slot: int, gamma: float, reward_scale: float)
 
 
 @helper
-def _sweep_back(estimates: Estimates, slot: int, gamma: float, reward_scale: float) -> None:
-  """Sets Q_ret of all stored steps before one of their episode."""
+def _sweep_back(estimates: Estimates, slot: int, gamma: float, reward_scale: float, in_full: bool) -> None:
+  """Sets Q_ret of the stored steps before one of their episode; unless `in_full`, of those alone that it changes."""
   rows = estimates.rows
   at, before = slot, _whole(rows.previous[slot])
   while before != _NONE:
+    kept = estimates.q_ret[before]
     if rows.step[before] == rows.step[at] - 1:
       reward = estimates.reward[before] / reward_scale
       estimates.q_ret[before] = reward + gamma * estimates.discount[before] * _bootstrapped(estimates, at)
     else:
       _set_end(estimates, before, gamma, reward_scale)
+    # All before it follow from it alone, so they stay too.
+    if not in_full and estimates.q_ret[before] == kept:
+      return
     at, before = before, _whole(rows.previous[before])
 
 
@@ -78,29 +78,22 @@ def _sweep_back(estimates: Estimates, slot: int, gamma: float, reward_scale: flo
 def sweep(estimates: Estimates, slots: Int64, gamma: float, reward_scale: float) -> None:
   """Brings Q_ret up to date after V, Q, rho or the end's value of steps have changed: of these steps and of all before them.
 
+  A sweep ends where an estimate stays to the last bit. As V_tbc keeps min(1, rho) of what changed, that is soon for most.
+
   Args:
     estimates: of all rows.
-    slots: int64 [n], of the steps that changed; each episode is swept once, from its latest one. `_NONE` is passed over.
+    slots: int64 [n], of the steps that changed. Of one episode the latest first takes the least time. `_NONE` is passed over.
     gamma: the discount factor.
     reward_scale: by which rewards are divided.
   """
-  rows, latest, found = estimates.rows, estimates.latest, 0
   for index in range(len(slots)):
     slot = slots[index]
-    if slot == _NONE:
-      continue
-    _set_end(estimates, slot, gamma, reward_scale)
-    record = _whole(rows.record[slot])
-    if latest[record] == _NONE:
-      estimates.found[found] = record
-      found += 1
-      latest[record] = slot
-    elif rows.step[slot] > rows.step[latest[record]]:
-      latest[record] = slot
-  for index in range(found):
-    record = _whole(estimates.found[index])
-    _sweep_back(estimates, _whole(latest[record]), gamma, reward_scale)
-    latest[record] = _NONE
+    if slot != _NONE:
+      _set_end(estimates, slot, gamma, reward_scale)
+  for index in range(len(slots)):
+    slot = slots[index]
+    if slot != _NONE:
+      _sweep_back(estimates, slot, gamma, reward_scale, False)
 
 
 @kernel
@@ -119,7 +112,7 @@ def sweep_all(estimates: Estimates, used: int, gamma: float, reward_scale: float
   for slot in range(used):
     if rows.sequence[slot] != _NONE and rows.following[slot] == _NONE:
       _set_end(estimates, slot, gamma, reward_scale)
-      _sweep_back(estimates, slot, gamma, reward_scale)
+      _sweep_back(estimates, slot, gamma, reward_scale, True)
 
 
 @kernel
