@@ -1,5 +1,6 @@
 """What a run leaves when it ends: a learning curve, pictures, a summary for the user, and a line for scripts."""
 
+import functools
 import json
 import math
 import pathlib
@@ -39,7 +40,8 @@ _FILES = (
 EVALUATOR_COLOUR = "#0072B2"
 TRAIN_COLOUR = "#E69F00"
 SOLVED_COLOUR = "#009E73"
-_MAX_PICTURE_FRAMES = 128  # Bounds the memory that the median takes.
+# Of an episode, for its picture and for that picture's background.
+_MAX_PICTURE_FRAMES, _MAX_STILL_FRAMES = 128, 33
 _CHANGED = 16  # Of 255 per channel: lossy or antialiased rendering changes a still background by less.
 
 # Of a learner's checkpoint, what its source keeps (`learner.checkpoint`), and what ReF-ER's follower keeps there.
@@ -258,6 +260,11 @@ def result_line(status: RunStatus, run_dir: pathlib.Path) -> str:
   return f"RESULT {json.dumps(result, allow_nan=False)}"
 
 
+def _spread(frames: Sequence[Frame], most: int) -> list[Frame]:
+  """At most so many of the frames, the first and the last among them, at even distances."""
+  return [frames[index] for index in np.linspace(0, len(frames) - 1, min(len(frames), most)).round().astype(int)]
+
+
 def path_picture(frames: Sequence[Frame]) -> Frame:
   """An episode in one picture: whatever moves, drawn over the still background, fainter the earlier it was there.
 
@@ -269,14 +276,15 @@ def path_picture(frames: Sequence[Frame]) -> Frame:
   """
   if not frames:
     raise ValueError("There are no frames.")
-  count = min(len(frames), _MAX_PICTURE_FRAMES)
-  picked = np.stack([frames[index] for index in np.linspace(0, len(frames) - 1, count).round().astype(int)])
   # Whatever moves covers a pixel in few frames, so the median is the background. A partition keeps it in uint8.
-  background = np.partition(picked, count // 2, axis=0)[count // 2]
+  still = np.stack(_spread(frames, _MAX_STILL_FRAMES))
+  background = np.partition(still, len(still) // 2, axis=0)[len(still) // 2]
   picture = background.astype(np.float32)
-  for frame, alpha in zip(picked, np.linspace(0.25, 1.0, count), strict=True):
-    difference = np.abs(frame.astype(np.int16) - background).max(axis=-1, keepdims=True)
-    picture = np.where(difference > _CHANGED, (1 - alpha) * picture + alpha * frame, picture)
+  picked = _spread(frames, _MAX_PICTURE_FRAMES)
+  for frame, alpha in zip(picked, np.linspace(0.25, 1.0, len(picked)), strict=True):
+    difference = np.maximum(frame, background) - np.minimum(frame, background)  # In uint8, which is fast.
+    moves = functools.reduce(np.logical_or, np.moveaxis(difference > _CHANGED, -1, 0))
+    picture[moves] = (1 - alpha) * picture[moves] + alpha * frame[moves]
   result: Frame = picture.round().astype(np.uint8)
   return result
 
@@ -300,7 +308,8 @@ def greedy_path_gif(frames: Sequence[Frame], path: pathlib.Path, frames_per_seco
   """
   if not frames:
     raise ValueError("There are no frames.")
-  first, *others = [Image.fromarray(frame) for frame in frames]
+  # An octree finds a frame's colours in a quarter of the time that the default takes, and misses them by 1 of 255 in the mean.
+  first, *others = [Image.fromarray(frame).quantize(method=Image.Quantize.FASTOCTREE) for frame in frames]
   durations_ms = [round(1000 / frames_per_second)] * len(others) + [1500]
   first.save(path, format="GIF", save_all=True, append_images=others, duration=durations_ms, loop=0)
   return path

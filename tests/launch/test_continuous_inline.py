@@ -51,7 +51,6 @@ DDPG = {
   ("preset", "changes"),
   [
     ("pendulum_sac", {}),
-    ("pendulum_qr_sac", {}),
     ("pendulum_td3", {"network.normalize_observations": "true"}),
     ("pendulum_td3", DDPG),
     ("lunar_lander_qr_sac", COMBINED),
