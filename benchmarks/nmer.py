@@ -2,13 +2,12 @@
 
 import dataclasses
 import math
-import time
-from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
 
 from benchmarks import workload
+from benchmarks.learner import timed
 from benchmarks.measure import Contender, Figure, Ratio, Report, interleave
 from configs import RunConfig
 from configs.methods import METHODS
@@ -65,7 +64,7 @@ def run(runs: int, quick: bool) -> Report:
     for method, made in {**methods, **lists}.items():
       mixup = make_mixup(METHODS[method.partition(",")[0]](config), codec, 0, partners_of)
       loop = _Loop(config, memory, updates, mixup, neighbors, made)
-      contenders[f"{name}, {method}"] = loop.timed(seconds)
+      contenders[f"{name}, {method}"] = timed(loop.step, config.learner.updates_per_block, seconds)
   measured = interleave(contenders, runs)
   figures = {what: Figure(what, "updates/s", values["updates"]) for what, values in measured.items()}
   ratios = [
@@ -145,7 +144,8 @@ class _Loop:
     self._rng = np.random.default_rng(0)
     self._lists_per_update, self._due = lists_per_update, 0.0
 
-  def _step(self) -> None:
+  def step(self) -> None:
+    """Makes the updates of one block."""
     draws = self._memory.draw(self._quotas, self._rng)
     self._due += self._lists_per_update * self._batches
     forgotten = int(self._due)
@@ -161,16 +161,3 @@ class _Loop:
       )
       for tensor in (metrics, *outputs.values()):
         tensor.numpy()
-
-  def timed(self, seconds: float) -> Contender:
-    """A run of `seconds`."""
-
-    def run() -> Mapping[str, float]:
-      self._step()
-      steps, began = 0, time.perf_counter()
-      while (elapsed := time.perf_counter() - began) < seconds or not steps:
-        self._step()
-        steps += 1
-      return {"updates": steps * self._batches / elapsed}
-
-    return run
