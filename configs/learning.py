@@ -61,6 +61,9 @@ class LearnerConfig:
     algorithm: the algorithm, with its own settings; see `configs.algorithms`.
     batch_size: transitions per gradient step.
     learning_rate: of Adam.
+    final_learning_rate: to which the rate falls linearly; None keeps it constant. A rate of the policy's own falls by the same
+      factor.
+    learning_rate_decay_updates: gradient steps until the rate is the final one.
     max_gradient_norm: norm to which each network's gradient is clipped; None for no clipping.
     discount: gamma.
     n_step: steps in the return of a row.
@@ -91,6 +94,8 @@ class LearnerConfig:
   algorithm: AlgorithmConfig = DdqnConfig()
   batch_size: int = 32
   learning_rate: float = 1e-3
+  final_learning_rate: float | None = None
+  learning_rate_decay_updates: int = 100_000
   max_gradient_norm: float | None = None
   discount: float = 0.99
   n_step: int = 1
@@ -121,7 +126,7 @@ class LearnerConfig:
       f"learner.bias_correction is {self.bias_correction!r}: use one of {', '.join(get_args(BiasCorrection))}.",
     )
     require_whole("learner", batch_size=self.batch_size, n_step=self.n_step)
-    require_positive("learner", learning_rate=self.learning_rate)
+    self._check_learning_rate()
     if self.max_gradient_norm is not None:
       require_positive("learner", max_gradient_norm=self.max_gradient_norm)
     require_whole(
@@ -143,6 +148,33 @@ class LearnerConfig:
       "learner.target_update_period is set, but TD3 has a period of its own: set learner.algorithm.target_period.",
     )
     self._check_behaviour()
+
+  def _check_learning_rate(self) -> None:
+    require_positive("learner", learning_rate=self.learning_rate)
+    require_whole("learner", learning_rate_decay_updates=self.learning_rate_decay_updates)
+    if self.final_learning_rate is None:
+      require(
+        self.learning_rate_decay_updates == LearnerConfig.learning_rate_decay_updates,
+        "learner.learning_rate_decay_updates is set without learner.final_learning_rate, so the rate stays constant: set both, "
+        "or leave learning_rate_decay_updates out.",
+      )
+      return
+    require(
+      0 <= self.final_learning_rate <= self.learning_rate,
+      f"learner.final_learning_rate is {shown(self.final_learning_rate)}: it must lie between 0 and learner.learning_rate, "
+      f"{self.learning_rate}.",
+    )
+    require(
+      not (self.refer.rejects or self.refer.penalizes),
+      "learner.final_learning_rate is set, but ReF-ER lets the learning rate fall by learner.refer.annealing: use one of them.",
+    )
+
+  def learning_rate_scale_at(self, updates: int) -> float:
+    """What the learning rates are multiplied by after this many gradient steps."""
+    return (
+      linear(self.learning_rate, self.final_learning_rate, updates / self.learning_rate_decay_updates)
+      / self.learning_rate
+    )
 
   def _check_behaviour(self) -> None:
     if not self.stores_behaviour:

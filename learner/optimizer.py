@@ -73,6 +73,11 @@ class Optimizer(tf.Module):
     """The moments and counters. `variables` lacks them, because Keras' optimisers are no `tf.Module`s."""
     return list(self._adam.variables())
 
+  @property
+  def learning_rate(self) -> tf.Tensor:
+    """The rate of the next step, float32 ()."""
+    return self._adam.learning_rate
+
   def scale_rate(self, scale: tf.Tensor) -> None:
     """Multiplies the learning rate that the optimizer was made with, float32 ()."""
     self._adam.learning_rate.assign(self._learning_rate * scale)

@@ -56,6 +56,7 @@ class Updates(tf.Module):
     self._normalization = normalization
     self._moments = RunningMoments(normalization) if normalization and config.network.normalize_by == "draws" else None
     self._scales_rewards = config.learner.scale_rewards
+    self._learner = config.learner
     self._evaluate = tf.function(
       self._evaluate_packed, input_signature=[tf.TensorSpec([None, codec.width], tf.float32)], autograph=False
     )
@@ -72,6 +73,8 @@ class Updates(tf.Module):
   def controls(self, updates: int, of_source: Mapping[str, float] = types.MappingProxyType({})) -> dict[str, tf.Tensor]:
     """All controls of the algorithm, the rule and the source after `updates` gradient steps, float32 () each."""
     values = {**self.algorithm.controls(updates), **self.rule.controls(updates), **of_source}
+    if self._learner.final_learning_rate is not None:
+      values[RATE_SCALE] = self._learner.learning_rate_scale_at(updates)
     return {name: tf.constant(value, tf.float32) for name, value in values.items()}
 
   def normalize(self, rows: npt.NDArray[np.float32]) -> None:

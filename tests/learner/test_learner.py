@@ -25,6 +25,7 @@ from configs.algorithms import ALGORITHMS, AlgorithmConfig
 from learner import checkpoint as checkpoint_module
 from learner.devices import choose_device
 from learner.learner import Learner, make_learner
+from learner.optimizer import Optimizer
 from replay_server.contract.policy import PolicySource, load_snapshot, save_snapshot
 from tests.behaviours import storing
 from tests.damage import files_in
@@ -100,6 +101,26 @@ def test_an_update_has_the_importance_weights_and_the_coefficient_of_its_gradien
     np.testing.assert_allclose(found, raw / raw.max(axis=1, keepdims=True), rtol=1e-5)
   # New priorities made the draws unequal, so the weights compared are not all 1.
   assert np.ptp(weights[-1]) > 1e-5
+
+
+def test_learning_rates_fall_to_the_final_one_and_the_policys_own_by_the_same_factor(make_config, serve, learn) -> None:
+  fields = {"learning_rate": 0.01, "final_learning_rate": 0.0, "learning_rate_decay_updates": 4}
+  config = make_config(TABLES, algorithm=Td3Config(policy_learning_rate=0.02), **FIELDS | fields)
+  filled = serve(config, spec=CONTINUOUS_SPEC)
+  for table, steps in (("default", range(10)), ("done", range(5))):
+    filled.fill(table, steps, action=np.zeros(2, np.float32))
+  learner = learn(filled)
+  algorithm = learner.parts.updates.algorithm
+  critics, policy = (module for module in algorithm.submodules if isinstance(module, Optimizer))
+  rates, weights = [], [algorithm.critics.trainable_variables[0].numpy()]
+  for _ in range(3):
+    learner.step()
+    rates.append([float(critics.learning_rate), float(policy.learning_rate)])
+    weights.append(algorithm.critics.trainable_variables[0].numpy())
+  # Two updates a block.
+  np.testing.assert_allclose(rates, [[0.01, 0.02], [0.005, 0.01], [0.0, 0.0]], rtol=1e-6)
+  assert np.abs(weights[2] - weights[1]).max() > 0
+  np.testing.assert_array_equal(weights[3], weights[2])
 
 
 def test_steps_are_counted_and_policies_published_at_their_period(filled, learn) -> None:
