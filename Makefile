@@ -1,8 +1,8 @@
 # Every target first makes .venv or updates it (bootstrap.sh), which takes no time if it is up to date. ARGS adds arguments.
 
 PYTHON := .venv/bin/python
-# Processes that test at once: many tests wait for other processes, so the cores have time for one more.
-TESTERS = $(shell echo $$(($$(nproc) + 1)))
+# Processes that test at once: many tests wait for other processes, so the cores have time for two more.
+TESTERS = $(shell echo $$(($$(nproc) + 2)))
 
 .DEFAULT_GOAL := help
 .PHONY: help env run test test-docker test-faults test-kubernetes test-metrics test-slurm test-tls soak consoles lint bench lock protocol image gpu clean

@@ -24,6 +24,14 @@ from replay_server.contract.policy import PolicyPublisher, PolicySnapshot
 _WORLD = "HalfCheetah"
 # Rewards that an untrained policy earns, with Table 2's shares.
 _OCCURRING = {-0.5: 0.2, 0.0: 0.1, 0.5: 0.1}
+_TO_SERVER, _TO_QUEUE, _ALONE = "a worker", "a worker into the queue", "the environment alone"
+_EVENTS_TO_SERVER, _EVENTS_TO_QUEUE = "a worker with events", "a worker with events into the queue"
+_RATIOS = (
+  ("a worker / the environment alone", _TO_SERVER, _ALONE, None, 0.5),
+  ("a worker into the queue / the environment alone", _TO_QUEUE, _ALONE, None, 0.5),
+  ("a worker into the queue / into the server's tables", _TO_QUEUE, _TO_SERVER, 1.1, None),
+  ("the same with events that occur", _EVENTS_TO_QUEUE, _EVENTS_TO_SERVER, 1.1, None),
+)
 
 
 def run(runs: int, quick: bool) -> Report:
@@ -47,7 +55,6 @@ def run(runs: int, quick: bool) -> Report:
     for figure, (required, aim) in zip(through, ((0.85, 0.95), (0.93, 0.97)), strict=False):
       ratios.append(Ratio.of(f"{figure.what} / on a fixed batch", figure, fixed, required, aim))
   steps = _steps(small, runs, quick)
-  to_server, to_queue, events_to_server, events_to_queue, alone = steps
   return Report(
     "continuous",
     (
@@ -57,13 +64,14 @@ def run(runs: int, quick: bool) -> Report:
       "alone, under random actions. Its events do not occur under an untrained policy; those of lower rewards do, and then most "
       "steps are in all four tables.",
     ),
-    (*figures, *steps),
+    (*figures, *steps.values()),
     (
       *ratios,
-      Ratio.of("a worker / the environment alone", to_server, alone, aim=0.5),
-      Ratio.of("a worker into the queue / the environment alone", to_queue, alone, aim=0.5),
-      Ratio.of("a worker into the queue / into the server's tables", to_queue, to_server, required=1.1),
-      Ratio.of("the same with events that occur", events_to_queue, events_to_server, required=1.1),
+      *(
+        Ratio.of(what, steps[one], steps[other], required, aim)
+        for what, one, other, required, aim in _RATIOS
+        if one in steps
+      ),
     ),
   )
 
@@ -84,23 +92,22 @@ def _prioritized(config: RunConfig, quick: bool) -> RunConfig:
   )
 
 
-def _steps(config: RunConfig, runs: int, quick: bool) -> tuple[Figure, ...]:
+def _steps(config: RunConfig, runs: int, quick: bool) -> dict[str, Figure]:
   """Environment steps per second of workers into the server's tables and into a memory's queue, and of their environment.
 
   Returns:
-    Into tables and queue with the world's events, into both with events that occur, and of the environment alone.
+    By name; quickly, without the workers with events that occur.
   """
   steps = 200 if quick else 4_000
   environment = make_event_environment(config)
   spec = make_environment_spec(environment)
   environment.close()
   with contextlib.ExitStack() as stack:
-    eventful = _prioritized(mujoco.get_config(_WORLD, _OCCURRING), quick)
-    workers = [
-      stack.enter_context(_working(each, spec))
-      for each in (config, workload.in_memory(config), eventful, workload.in_memory(eventful))
-    ]
-    names = ("a worker", "a worker into the queue", "a worker with events", "a worker with events into the queue")
+    configs = {_TO_SERVER: config, _TO_QUEUE: workload.in_memory(config)}
+    if not quick:
+      eventful = _prioritized(mujoco.get_config(_WORLD, _OCCURRING), quick)
+      configs |= {_EVENTS_TO_SERVER: eventful, _EVENTS_TO_QUEUE: workload.in_memory(eventful)}
+    workers = {name: stack.enter_context(_working(each, spec)) for name, each in configs.items()}
     alone = gymnasium.make(f"{_WORLD}-v5")
     stack.callback(alone.close)
     actions = np.random.default_rng(0).uniform(-1, 1, (steps, workload.ACTION_SIZE)).astype(np.float32)
@@ -115,11 +122,11 @@ def _steps(config: RunConfig, runs: int, quick: bool) -> tuple[Figure, ...]:
       return {"steps": steps / (time.perf_counter() - began)}
 
     contenders: dict[str, Contender] = {
-      **{name: functools.partial(_collect, worker, steps) for name, worker in zip(names, workers, strict=True)},
-      "the environment alone": step_alone,
+      **{name: functools.partial(_collect, worker, steps) for name, worker in workers.items()},
+      _ALONE: step_alone,
     }
     measured = interleave(contenders, runs)
-  return tuple(Figure(f"{_WORLD}, {what}", "steps/s", values["steps"]) for what, values in measured.items())
+  return {what: Figure(f"{_WORLD}, {what}", "steps/s", values["steps"]) for what, values in measured.items()}
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ import dataclasses
 import json
 import pathlib
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -40,8 +41,10 @@ from replay_server.contract.messages import MEMORY_TABLE, MEMORY_TABLE_COUNTS
 _POLL_SECONDS = 0.02
 _CLOSE_TIMEOUT_SECONDS = 5.0
 _MEMORY = "memory/"
-# Rows of a read where there is no ratio.
+# Rows of a read where there is no ratio, and how long none are asked for after there were none: asking takes as long as a small
+# update.
 _MOST_ROWS = 1 << 20
+_QUIET_SECONDS = 0.01
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,6 +114,8 @@ class MemorySource:
     # Rows that the learner's last life lost, and the difference between the server's count of rows read and the learner's, which
     # begins at 0 and changes when the server is restored from a snapshot.
     self._lost = self._unread_before = 0
+    # Until when no rows are asked for, because there were none; s, monotonic.
+    self._quiet_until = 0.0
     self._closed = threading.Event()
     self._drawing = self._start_drawing()
 
@@ -196,13 +201,15 @@ class MemorySource:
     due = self._pace.due(self._drawn)
     memory = self._parts.memory
     while True:
-      missing = _MOST_ROWS if due is None else due + self._uncounted - memory.received
+      missing = self._asked_for() if due is None else due + self._uncounted - memory.received
       if memory.sizes[0] < self._min_sizes[0]:
         missing = max(missing, 1)  # With whole episodes the default table has fewer rows than were received.
       rows = self._parts.feed.take(missing) if missing > 0 else None
       if rows is not None and len(rows):
         self._store(rows)
         continue
+      if rows is not None and not self._inline:
+        self._quiet_until = time.monotonic() + _QUIET_SECONDS
       is_due = due is None or missing <= 0 or self._inline
       if is_due and memory.sizes[0] >= self._min_sizes[0]:
         self._activity.does("drawing")
@@ -212,6 +219,10 @@ class MemorySource:
       self._note_wait(missing)
       if closed.wait(_POLL_SECONDS) or self._stop.is_set():
         raise Stopped("Stopped while waiting for transitions.")
+
+  def _asked_for(self) -> int:
+    """Rows to ask for where no ratio says how many are due."""
+    return _MOST_ROWS if time.monotonic() >= self._quiet_until else 0
 
   def _note_wait(self, missing: int) -> None:
     size, least, name = int(self._parts.memory.sizes[0]), int(self._min_sizes[0]), self.table_names[0]

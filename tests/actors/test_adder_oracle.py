@@ -98,7 +98,7 @@ def _assert_same(held: dict[str, np.ndarray], expected: Row) -> None:
 
 
 @settings(
-  max_examples=80,
+  max_examples=60,
   deadline=None,
   derandomize=True,
   database=None,

@@ -11,6 +11,8 @@ from launch.stored_policy import export_policy
 from networks import make_acting_policy
 from replay_server.contract.policy import load_snapshot
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 SHORT = {
   "environment_steps": "400",
   "replay.default.min_size": "200",

@@ -14,7 +14,7 @@ from tests.launch.processes import KILL, START_SECONDS, cli, run_dir_of, status_
 from tests.launch.test_inline import small_world
 from tests.launch.test_program import ENDLESS
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("undrawn")]
 
 
 def _in_memory(**changes: str) -> slipstream.RunConfig:

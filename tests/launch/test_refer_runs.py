@@ -10,7 +10,7 @@ from configs import from_dict, override, to_dict
 from configs.methods import apply_method
 from tests.launch.test_memory_runs import memory_of, train_inline
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("undrawn")]
 
 # A run of a few seconds; Pendulum's episodes have 200 steps, and all are truncated.
 _SHORT = {

@@ -76,7 +76,7 @@ def _scenarios(draw: st.DrawFn, n_step: int) -> tuple[RunConfig, list[Episode], 
 
 
 _SETTINGS = settings(
-  max_examples=60,
+  max_examples=40,
   deadline=None,
   derandomize=True,
   database=None,

@@ -113,7 +113,7 @@ def _update(memory: ReplayMemory, oracle: Oracle, generator: np.random.Generator
 
 
 @settings(
-  max_examples=6 if os.environ.get(PLAIN) else 80,
+  max_examples=4 if os.environ.get(PLAIN) else 60,
   deadline=None,
   derandomize=True,
   database=None,
@@ -126,7 +126,7 @@ def test_tables_links_and_weights_are_those_of_the_oracle_before_and_after_a_res
 
 
 @settings(
-  max_examples=4 if os.environ.get(PLAIN) else 40,
+  max_examples=3 if os.environ.get(PLAIN) else 30,
   deadline=None,
   derandomize=True,
   database=None,

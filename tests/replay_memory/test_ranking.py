@@ -138,7 +138,7 @@ def _play(plan: Plan, ops: list[Op], alpha: float) -> None:
 
 
 @settings(
-  max_examples=5 if os.environ.get(PLAIN) else 30,
+  max_examples=3 if os.environ.get(PLAIN) else 30,
   deadline=None,
   derandomize=True,
   database=None,

@@ -115,7 +115,7 @@ def _play(plan: Plan, ops: list[Op], alpha: float, omega: float) -> None:
 
 
 @settings(
-  max_examples=10 if os.environ.get(PLAIN) else 80,
+  max_examples=5 if os.environ.get(PLAIN) else 60,
   deadline=None,
   derandomize=True,
   database=None,

@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import threading
 import time
+import types
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ import numpy as np
 import pytest
 
 from configs import LearnerConfig, PriorityConfig, RunConfig, Stopped, TableSpec, UserError
+from learner.sources import memory as memory_module
+from learner.sources.feed import ServerFeed
 from learner.sources.memory import MemorySource, make_memory_source
 from replay_server.process.server import ReplayServer
 from tests.serving import CODEC, adding, config_of, run_episode, serving, size_of, wait_for
@@ -107,13 +110,32 @@ def test_no_more_than_one_block_is_drawn_ahead(tmp_path: pathlib.Path, prefetch:
     assert source.metrics()["drawn_ahead"] == 4 * 8 * ahead
 
 
-def test_without_a_ratio_it_reads_whatever_waits(tmp_path: pathlib.Path) -> None:
+def test_without_a_ratio_it_reads_whatever_waits_and_does_not_ask_again_at_once(tmp_path, monkeypatch) -> None:
+  asked: list[int] = []
+
+  class Counting(ServerFeed):
+    def take(self, most: int) -> Any:
+      rows = super().take(most)
+      asked.append(len(rows))
+      return rows
+
+  monkeypatch.setattr(memory_module, "ServerFeed", Counting)
+  now = [0.0]
+  monkeypatch.setattr(memory_module, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
   with serving(_config(ratio=None), tmp_path) as server, _source(server, tmp_path) as source:
     source.restore({})
     _feed(server, 5)
+    for _ in range(3):
+      source.next_block()
+    assert asked == [50, 0]
+    _feed(server, 1, writer_id=1)
     source.next_block()
+    assert asked == [50, 0]
+    now[0] = 0.02
+    source.next_block()
+    source.next_block()
+    assert asked == [50, 0, 10, 0]
     assert size_of(server.connection, "default") == 0
-    source.next_block()
 
 
 def test_td_errors_change_the_draws(tmp_path: pathlib.Path) -> None:

@@ -119,7 +119,7 @@ def test_values_are_biased_or_corrected_as_predicted(make_config, serve, spec, t
   learner = _learner(filled, tmp_path)
   try:
     values = []
-    for block in range(48):  # A single value is off by about .03 (standard deviation), the mean of 32 by .005.
+    for block in range(32):  # A single value is off by about .03 (standard deviation), the mean of 16 by .008.
       learner.step()
       if block >= 16:
         values.append(float(learner.parts.updates.algorithm.policy.values(tf.constant(_observation(0)[None]))[0, 0]))
