@@ -187,7 +187,9 @@ class Connection:
     return check
 
   def explained(self, error: RuntimeError) -> Exception:
-    """What to raise for an error of Reverb's: it has no such table if it has another run."""
+    """What to raise for an error of Reverb's: it has no such table if it has another run, and no methods while it ends."""
+    if isinstance(error, NotImplementedError):  # gRPC's UNIMPLEMENTED.
+      return ServerLost(f"The replay server at {self.address} is ending: it takes no more calls.")
     return self._other_run() if _NO_TABLE in str(error) and self.run_id else error
 
   def _other_run(self, run_id: str = "") -> OtherRun:

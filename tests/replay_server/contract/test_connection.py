@@ -147,3 +147,12 @@ def test_another_run_at_the_address_refuses_everything_of_this_one(tmp_path: pat
     writer.close()
     connection.close()
   assert inserted == dict.fromkeys(inserted, 0) | {layout.RUN: 1}
+
+
+def test_a_call_to_a_server_that_is_ending_is_a_lost_server() -> None:
+  connection = Connection("localhost:1")
+  error = connection.explained(NotImplementedError("Method not found!"))
+  assert isinstance(error, ServerLost)
+  assert str(error) == "The replay server at localhost:1 is ending: it takes no more calls."
+  other = RuntimeError("of another kind")
+  assert connection.explained(other) is other
