@@ -61,8 +61,8 @@ class LearnerConfig:
     algorithm: the algorithm, with its own settings; see `configs.algorithms`.
     batch_size: transitions per gradient step.
     learning_rate: of Adam.
-    final_learning_rate: to which the rate falls linearly; None keeps it constant. A rate of the policy's own falls by the same
-      factor.
+    final_learning_rate: to which the rate falls linearly; None keeps it constant. The `policy_learning_rate` of an algorithm
+      falls by the same factor.
     learning_rate_decay_updates: gradient steps until the rate is the final one.
     max_gradient_norm: norm to which each network's gradient is clipped; None for no clipping.
     discount: gamma.
@@ -171,10 +171,8 @@ class LearnerConfig:
 
   def learning_rate_scale_at(self, updates: int) -> float:
     """What the learning rates are multiplied by after this many gradient steps."""
-    return (
-      linear(self.learning_rate, self.final_learning_rate, updates / self.learning_rate_decay_updates)
-      / self.learning_rate
-    )
+    rate = linear(self.learning_rate, self.final_learning_rate, updates / self.learning_rate_decay_updates)
+    return rate / self.learning_rate
 
   def _check_behaviour(self) -> None:
     if not self.stores_behaviour:

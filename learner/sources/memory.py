@@ -204,12 +204,12 @@ class MemorySource:
       missing = self._asked_for() if due is None else due + self._uncounted - memory.received
       if memory.sizes[0] < self._min_sizes[0]:
         missing = max(missing, 1)  # With whole episodes the default table has fewer rows than were received.
-      rows = self._parts.feed.take(missing) if missing > 0 else None
-      if rows is not None and len(rows):
-        self._store(rows)
-        continue
-      if rows is not None and not self._inline:
-        self._quiet_until = time.monotonic() + _QUIET_SECONDS
+      if missing > 0:
+        if len(rows := self._parts.feed.take(missing)):
+          self._store(rows)
+          continue
+        if not self._inline:  # What an inline run reads must not depend on the clock.
+          self._quiet_until = time.monotonic() + _QUIET_SECONDS
       is_due = due is None or missing <= 0 or self._inline
       if is_due and memory.sizes[0] >= self._min_sizes[0]:
         self._activity.does("drawing")
