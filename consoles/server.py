@@ -134,9 +134,10 @@ class ConsoleServer(console_pb2_grpc.ConsoleServicer):
     session = Session(stage, self._options.pace == "real", self._options.lease_seconds)
     self._session = session
     well = True
+    asked_to_close = False
     try:
       yield console_pb2.Reply(opened=console_pb2.Opened())
-      yield from session.run(inbox)
+      asked_to_close = yield from session.run(inbox)
     except Refusal as refusal:
       _abort(context, refusal.code, refusal)
     except UserError as error:
@@ -150,6 +151,8 @@ class ConsoleServer(console_pb2_grpc.ConsoleServicer):
       late = session.clock.late
       print(f"{holder}: {session.tick} ticks, {session.missed} of them missed; {late} more were too late.", flush=True)
       self._lease.give_back()
+    if asked_to_close:  # Said last, so that whoever hears it finds the console free.
+      yield console_pb2.Reply(closed=console_pb2.Closed())
 
   def _ready(self, context: Any) -> Stage:
     if self._stage is None:

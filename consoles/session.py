@@ -2,7 +2,7 @@
 
 import queue
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from typing import Any
 
 import grpc
@@ -87,8 +87,8 @@ class Session:
     self._waiting = False  # For the tick of an action.
     self._unsaid: Tick | None = None  # What happened since the last reply.
 
-  def run(self, inbox: Inbox) -> Iterator[console_pb2.Reply]:
-    """The replies.
+  def run(self, inbox: Inbox) -> Generator[console_pb2.Reply, None, bool]:
+    """The replies. The generator returns whether the worker asked to close; False if its stream ended without a word.
 
     Raises:
       Refusal: a request is refused, or none came for too long.
@@ -97,12 +97,11 @@ class Session:
     while True:
       request = self._next(inbox)
       if request is None:
-        return
+        return False
       if request is not _NOTHING:
         kind = request.WhichOneof("kind")
         if kind == "close":
-          yield console_pb2.Reply(closed=console_pb2.Closed())
-          return
+          return True
         if kind == "launch":
           yield console_pb2.Reply(launched=self._launch(request.launch))
         elif kind == "step":

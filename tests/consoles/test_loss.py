@@ -15,6 +15,7 @@ import pytest
 
 from configs import EpisodesLost, UserError
 from consoles.client import Console
+from consoles.lease import Lease
 from tests.consoles.serving import HERE, ROOT, SECONDS, console_process, served, wait_until
 
 # Plays for ever. Run as a process, so that it can be killed.
@@ -148,6 +149,22 @@ def test_one_worker_at_a_time_and_the_second_is_told_who_has_it() -> None:
     first.close()
     assert second.health().state == "free"
     second.reset()
+    second.close()
+
+
+def test_a_console_is_free_before_it_says_that_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+  give_back = Lease.give_back
+
+  def give_back_slowly(lease: Lease) -> None:
+    time.sleep(0.3)
+    give_back(lease)
+
+  monkeypatch.setattr(Lease, "give_back", give_back_slowly)
+  with served() as server:
+    first, second = Console(server.address), Console(server.address)
+    first.reset()
+    first.close()
+    assert second.health().state == "free"
     second.close()
 
 
