@@ -64,7 +64,7 @@ def get_time_trial() -> Experiment:
     summary="time trial with QR-SAC: uniform replay, SSET, a shorter event (SSET, Section 7.2, Figure 8)",
     config=_prepared(racing.get_time_trial_config()),
     methods=(known_method("uniform", "Uniform ER"), known_method("sset", "SSET, 2 s on course, τ = 7 s"), shorter),
-    budgets={"paper": _budget(epochs=500, seeds=3), "quick": _budget(epochs=30, seeds=2)},
+    budgets={"paper": _budget(epochs=300, seeds=3), "quick": _budget(epochs=30, seeds=2)},
     panels=(
       Panel(_OFF_COURSE, "cumulative times off course (3 laps)", cumulative=True),
       Panel("train_return", "return of training episodes"),

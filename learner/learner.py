@@ -21,7 +21,7 @@ from learner.sources.server import make_server_source
 from learner.sources.source import Source
 from learner.sources.stall import ServerSilent
 from learner.updates import Updates, make_updates
-from networks import count_weights, flatten_weights
+from networks import count_weights
 from replay_server.contract.activity import Activity, Wait
 from replay_server.contract.connection import Connection, OtherRun
 from replay_server.contract.manifest import Manifest
@@ -355,7 +355,7 @@ class Learner(core.Learner):
     self.published = time.time()
 
   def _snapshot(self, version: int) -> PolicySnapshot:
-    weights = flatten_weights(self.parts.updates.algorithm.policy)
+    weights = self.parts.updates.policy_weights().numpy()
     # A block's last update can break the weights although its loss, computed before the step, was finite.
     if not np.isfinite(weights).all():
       raise self._diverged("weights are")
@@ -415,7 +415,7 @@ class Learner(core.Learner):
   def get_variables(self, names: Sequence[str]) -> list[Floats]:
     """The policy's weights as one vector, for Acme; `names` is not used."""
     del names
-    return [flatten_weights(self.parts.updates.algorithm.policy)]
+    return [self.parts.updates.policy_weights().numpy()]
 
 
 def make_learner(

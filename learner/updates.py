@@ -15,7 +15,7 @@ from learner.gradients import Batch, GradientRule, make_rule
 from learner.gradients.controls import RATE_SCALE, REWARD_SCALE
 from learner.normalization import RunningMoments
 from learner.optimizer import Optimizer
-from networks import operations_at_once
+from networks import concatenate_weights, operations_at_once
 from replay_server.contract import graph
 from replay_server.contract.codec import RowCodec
 
@@ -131,6 +131,11 @@ class Updates(tf.Module):
       metrics = metrics.write(index, values)
       outputs = {name: array.write(index, batch_outputs[name]) for name, array in outputs.items()}
     return metrics.stack(), {name: array.stack() for name, array in outputs.items()}
+
+  @tf.function
+  def policy_weights(self) -> tf.Tensor:
+    """The policy's weights as one vector, float32 [P]; see `networks.flatten_weights`, which takes ten times as long."""
+    return concatenate_weights(self.algorithm.policy)
 
   def is_finite(self) -> bool:
     """Whether all numbers that a checkpoint would hold are finite."""

@@ -22,7 +22,7 @@ from networks.layers import Normalization, StackedMlp, Trace, operations_at_once
 from networks.naf_network import NafNetwork, lower_triangles
 from networks.policy_networks import DeterministicPolicy, GaussianPolicy, ValueGaussianPolicy, squash
 from networks.q_network import QNetwork
-from networks.weights import assign_weights, flatten_weights
+from networks.weights import assign_weights, concatenate_weights, flatten_weights
 
 __all__ = [
   "NO_EXTRAS",
@@ -43,6 +43,7 @@ __all__ = [
   "ValueGaussianPolicy",
   "assign_weights",
   "check_actions",
+  "concatenate_weights",
   "count_weights",
   "encoding_of",
   "flatten_weights",

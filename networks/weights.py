@@ -19,10 +19,13 @@ def flatten_weights(module: snt.Module) -> Floats:
   The order is that of `module.variables`: modules by the name of the attribute that holds them, lists by position. For an
   `Mlp` that is layer by layer, and in each layer the bias before the weights (rows of inputs).
   """
-  # Concatenated on the device, so that a GPU makes one copy.
-  parts = [tf.reshape(tf.cast(variable, tf.float32), [-1]) for variable in module.variables]
-  vector: Floats = tf.concat(parts, axis=0).numpy()
+  vector: Floats = concatenate_weights(module).numpy()
   return vector
+
+
+def concatenate_weights(module: snt.Module) -> tf.Tensor:
+  """What `flatten_weights` returns, on the device, so that a GPU makes one copy."""
+  return tf.concat([tf.reshape(tf.cast(variable, tf.float32), [-1]) for variable in module.variables], axis=0)
 
 
 def assign_weights(module: snt.Module, vector: Floats) -> None:

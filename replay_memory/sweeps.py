@@ -25,7 +25,7 @@ class Estimates(NamedTuple):
     discount: float32 [slots], 0 for a step into a terminal state.
     value: float32 [slots], V of the step's observation, as it was computed last.
     action_value: float32 [slots], Q of the step's observation and action, likewise; V where no advantage is learned.
-    log_ratio: float32 [slots], log rho, likewise.
+    cut: float32 [slots], min(1, rho), likewise.
     end_value: float32 [slots], V of the next observation, for a step that none follows; NaN for any other.
     q_ret: float32 [slots], the estimate of r_t + gamma V_tbc,t+1.
   """
@@ -35,7 +35,7 @@ class Estimates(NamedTuple):
   discount: Float32
   value: Float32
   action_value: Float32
-  log_ratio: Float32
+  cut: Float32
   end_value: Float32
   q_ret: Float32
 
@@ -43,8 +43,8 @@ class Estimates(NamedTuple):
 @helper
 def _bootstrapped(estimates: Estimates, slot: int) -> float:
   """V_tbc = V + min(1, rho) (Q_ret - Q) of a step (Eq. 7)."""
-  cut = math.exp(min(estimates.log_ratio[slot], 0.0))
-  bootstrapped: float = estimates.value[slot] + cut * (estimates.q_ret[slot] - estimates.action_value[slot])
+  above = estimates.q_ret[slot] - estimates.action_value[slot]
+  bootstrapped: float = estimates.value[slot] + estimates.cut[slot] * above
   return bootstrapped
 
 
@@ -115,8 +115,20 @@ def sweep_all(estimates: Estimates, used: int, gamma: float, reward_scale: float
       _sweep_back(estimates, slot, gamma, reward_scale, True)
 
 
+class Outside(NamedTuple):
+  """How many rows of a table have |log rho| >= a limit.
+
+  Attributes:
+    rows: the number of them.
+    nearest: no other row has |log rho| above this; the number is the same for every limit between this and the present one.
+  """
+
+  rows: int
+  nearest: float
+
+
 @kernel
-def count_outside(ring: Int32, log_ratio: Float32, limit: float) -> int:
+def count_outside(ring: Int32, log_ratio: Float32, limit: float) -> Outside:
   """How many of a table's rows have |log rho| >= `limit` (ReF-ER, Section 3: far-policy).
 
   Args:
@@ -124,10 +136,40 @@ def count_outside(ring: Int32, log_ratio: Float32, limit: float) -> int:
     log_ratio: float32 [slots].
     limit: log c_max.
   """
-  outside = 0
+  outside, nearest = 0, 0.0
   for place in range(len(ring)):
-    outside += abs(log_ratio[ring[place]]) >= limit
-  return outside
+    distance = abs(log_ratio[ring[place]])
+    if distance >= limit:
+      outside += 1
+    else:
+      nearest = max(nearest, float(distance))
+  return Outside(outside, nearest)
+
+
+@kernel
+def set_log_ratios(
+  log_ratio: Float32, slots: Int64, values: Float32, position: Int32, before: Outside, limit: float
+) -> Outside:
+  """Sets log rho of rows, and brings what `count_outside` returned up to date; the later one counts where a row is named twice.
+
+  Args:
+    log_ratio: float32 [slots].
+    slots: int64 [n], the rows' slots.
+    values: float32 [n], for them.
+    position: int32 [slots], above 0 for the rows of the table.
+    before: the count so far.
+    limit: that it was counted for.
+  """
+  outside, nearest = before
+  for index in range(len(slots)):
+    slot, value = slots[index], values[index]
+    if position[slot] > 0:
+      distance = abs(value)
+      outside += (distance >= limit) - (abs(log_ratio[slot]) >= limit)
+      if distance < limit:
+        nearest = max(nearest, float(distance))
+    log_ratio[slot] = value
+  return Outside(outside, nearest)
 
 
 @kernel

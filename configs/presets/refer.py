@@ -66,7 +66,6 @@ def get_config(algorithm: str, world: str) -> RunConfig:
       scale_rewards=True,
       # beta moves after every update.
       updates_per_block=1,
-      prefetch=False,
       publish_period_updates=_STEPS_PER_POLICY,
       jit_compile=True,
     ),

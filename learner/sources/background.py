@@ -3,19 +3,22 @@
 import queue
 import threading
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from configs import Stopped
 from learner.sources.block import Block
 
 _POLL_SECONDS = 0.2
+_Drawn = TypeVar("_Drawn")
 
 
-class BackgroundDrawing:
+class BackgroundDrawing(Generic[_Drawn]):
   """A thread that draws a block when one is requested; with `prefetch`, the next one as soon as a block is taken."""
 
   def __init__(
     self,
-    draw: Callable[[], Block],
+    draw: Callable[[], _Drawn],
+    finish: Callable[[_Drawn], Block],
     stop: threading.Event,
     prefetch: bool,
     check: Callable[[], None] = lambda: None,
@@ -24,16 +27,18 @@ class BackgroundDrawing:
 
     Args:
       draw: draws one block; called in the thread.
+      finish: makes a block of what was drawn; called when it is taken, before the next one is drawn.
       stop: ends a wait for a block.
       prefetch: whether to draw the next block while the learner learns from the last one.
       check: called again and again while a block is waited for; what it raises ends the wait.
     """
     self._draw = draw
+    self._finish = finish
     self._check = check
     self._stop = stop
     self._prefetch = prefetch
-    self._requests: queue.Queue[bool] = queue.Queue()
-    self._blocks: queue.Queue[Block | BaseException] = queue.Queue()
+    self._requests: queue.SimpleQueue[bool] = queue.SimpleQueue()
+    self._drawn: queue.SimpleQueue[_Drawn | BaseException] = queue.SimpleQueue()
     self._is_requested = False
     self._closed = threading.Event()
     self._thread: threading.Thread | None = None
@@ -46,7 +51,7 @@ class BackgroundDrawing:
 
     Raises:
       Stopped: stopped while waiting.
-      BaseException: whatever `draw`, `check` or `while_waiting` raised.
+      BaseException: whatever `draw`, `finish`, `check` or `while_waiting` raised.
     """
     if self._thread is None:
       self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
@@ -54,7 +59,7 @@ class BackgroundDrawing:
     self._request()
     while True:
       try:
-        block = self._blocks.get(timeout=_POLL_SECONDS)
+        drawn = self._drawn.get(timeout=_POLL_SECONDS)
         break
       except queue.Empty:
         if self._stop.is_set():
@@ -62,8 +67,9 @@ class BackgroundDrawing:
         self._check()
         while_waiting()
     self._is_requested = False
-    if isinstance(block, BaseException):
-      raise block
+    if isinstance(drawn, BaseException):
+      raise drawn
+    block = self._finish(drawn)
     if self._prefetch:
       self._request()
     return block
@@ -83,6 +89,6 @@ class BackgroundDrawing:
   def _run(self) -> None:
     while self._requests.get() and not self._closed.is_set():
       try:
-        self._blocks.put(self._draw())
+        self._drawn.put(self._draw())
       except BaseException as error:  # Raised by `next_block`.
-        self._blocks.put(error)
+        self._drawn.put(error)

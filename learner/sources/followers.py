@@ -41,7 +41,7 @@ class Follower:
   """Follows the rows of a memory source; does nothing by itself."""
 
   def begin(self, updates: int, model: Model) -> None:
-    """A block is about to be drawn, after `updates` gradient steps."""
+    """A block that was drawn is about to be used, after `updates` gradient steps."""
     del updates, model
 
   def columns(self, slots: Slots) -> Mapping[str, Floats]:

@@ -7,7 +7,7 @@ import pathlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +44,7 @@ _MEMORY = "memory/"
 # Rows of a read where there is no ratio, and how long none are asked for after there were none: asking takes as long as a small
 # update.
 _MOST_ROWS = 1 << 20
-_QUIET_SECONDS = 0.01
+_QUIET_SECONDS = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +68,13 @@ class MemoryParts:
   rng: np.random.Generator
   mixup: Mixup | None = None
   followers: Mapping[str, Follower] = dataclasses.field(default_factory=dict)
+
+
+class _Drawn(NamedTuple):
+  """A block without the followers' columns, and the slots of its rows, int64 [K, batch]."""
+
+  block: Block
+  slots: npt.NDArray[np.int64]
 
 
 class MemorySource:
@@ -95,8 +102,7 @@ class MemorySource:
     self._parts = parts
     self._stop = stop
     self._inline = inline
-    # What followers know of a row changes with every update, so their rows are drawn when they are due.
-    self._prefetch = config.learner.prefetch and not inline and not parts.followers
+    self._prefetch = config.learner.prefetch and not inline
     self._model: Model | None = None
     self._min_sizes = np.array([spec.min_size for spec in specs])
     self._batches, self._batch_size = config.learner.updates_per_block, config.learner.batch_size
@@ -105,6 +111,7 @@ class MemorySource:
       np.array([spec.probability for spec in specs]), config.learner.batch_size, config.replay.at_least_one
     )
     self._priorities = self._make_priorities(config)
+    self._count_names = [f"{MEMORY_TABLE}/{spec.name}/{what}" for what in MEMORY_TABLE_COUNTS for spec in specs]
     self._knows_least_ratios = config.replay.priority.normalize == "buffer"
     self._weightings = weightings
     self._activity = Activity()
@@ -126,9 +133,9 @@ class MemorySource:
       return RankPriorities(config.replay.priority, self._parts.memory)
     return TablePriorities(config, self._set_priorities)
 
-  def _start_drawing(self) -> BackgroundDrawing:
+  def _start_drawing(self) -> BackgroundDrawing[_Drawn]:
     closed = self._closed
-    return BackgroundDrawing(lambda: self._draw_block(closed), self._stop, self._prefetch)
+    return BackgroundDrawing(lambda: self._draw(closed), self._finish, self._stop, self._prefetch)
 
   @property
   def table_names(self) -> Sequence[str]:
@@ -163,24 +170,21 @@ class MemorySource:
       ServerLost: the server does not answer.
       UserError: too many of the rows read lately cannot be learned from.
     """
-    block = self._draw_block(self._closed) if self._inline else self._drawing.next_block(while_waiting)
+    block = self._finish(self._draw(self._closed)) if self._inline else self._drawing.next_block(while_waiting)
     self._handed_out += self._batches
     return block
 
-  def _draw_block(self, closed: threading.Event) -> Block:
+  def _draw(self, closed: threading.Event) -> _Drawn:
     self._read_due_rows(closed)
     with self._lock:
-      memory, followers = self._parts.memory, self._parts.followers.values()
-      for follower in followers:
-        assert self._model is not None, "the source was given no networks"
-        follower.begin(self._drawn, self._model)
+      memory = self._parts.memory
       self._schedule.set_ready(memory.sizes >= self._min_sizes)
       quotas = self._schedule.next_block(self._batches)
       least_ratios = memory.least_ratios if self._knows_least_ratios else None
       draws = memory.draw(quotas, self._parts.rng)
       self._drawn += self._batches
       rows, mixup = memory.take(draws.slots), self._parts.mixup
-      return Block(
+      block = Block(
         rows if mixup is None else mixup.apply(rows, draws.slots),
         draws.tables,
         draws.handles,
@@ -188,9 +192,21 @@ class MemorySource:
         draws.table_sizes,
         quotas,
         self._schedule.shares,
-        {name: column for follower in followers for name, column in follower.columns(draws.slots).items()},
-        least_ratios,
+        least_ratios=least_ratios,
       )
+      return _Drawn(block, draws.slots)
+
+  def _finish(self, drawn: _Drawn) -> Block:
+    """Adds what followers know of the rows, which changes with every update."""
+    followers = self._parts.followers.values()
+    if not followers:
+      return drawn.block
+    assert self._model is not None, "the source was given no networks"
+    with self._lock:
+      for follower in followers:
+        follower.begin(self._handed_out, self._model)
+      columns = {name: column for follower in followers for name, column in follower.columns(drawn.slots).items()}
+    return dataclasses.replace(drawn.block, columns=columns)
 
   def _read_due_rows(self, closed: threading.Event) -> None:
     """Reads rows until those that the next block needs are there.
@@ -294,12 +310,8 @@ class MemorySource:
     """The sizes, inserts and draws of the tables, rows that were no next ones of their episodes, and priorities refused."""
     with self._lock:
       memory, counts = self._parts.memory, self._parts.memory.counts
-      tables = zip(self.table_names, memory.sizes.tolist(), memory.inserts.tolist(), memory.draws.tolist(), strict=True)
-      metrics = {
-        f"{MEMORY_TABLE}/{name}/{what}": float(value)
-        for name, *values in tables
-        for what, value in zip(MEMORY_TABLE_COUNTS, values, strict=True)
-      }
+      table_counts = np.concatenate([memory.sizes, memory.inserts, memory.draws]).astype(np.float64).tolist()
+      metrics = dict(zip(self._count_names, table_counts, strict=True))
       unsaved = self._parts.journal.waiting + self._parts.journal.dropped
       odd = {
         "repeated": counts.repeated,

@@ -161,6 +161,27 @@ def test_the_share_of_far_steps_counts_both_sides_by_hand() -> None:
   assert made.ratios.mean_divergence() == 2.0
 
 
+@pytest.mark.parametrize("whole", [True, False])
+@settings(max_examples=15, deadline=None, derandomize=True, database=None)
+@given(st.integers(0, 2**32 - 1))
+def test_the_share_of_far_steps_is_that_of_a_plain_count_whatever_has_changed(whole: bool, seed: int) -> None:
+  generator = np.random.default_rng(seed)
+  memory = ReplayMemory(dataclasses.replace(_plan(capacity=12), whole_episodes=whole), CODEC)
+  ratios = Ratios(memory)
+  limit, episode = 4.0, 0
+  for _ in range(30):
+    if generator.random() < 0.2 or not len(memory.contents(0)):
+      episode += 1
+      memory.add(packed(episode_rows(int(generator.integers(1, 6)), episode, ended="terminated")))
+    # Also of rows that only wait for their episode's end, or that the table has evicted.
+    used = memory.slots[generator.integers(len(memory.slots), size=4)]
+    ratios.set(used, generator.normal(scale=1.5, size=4).astype(np.float32), np.zeros(4, np.float32))
+    if generator.random() < 0.7:
+      limit = float(generator.uniform(1.5, 5.0)) if generator.random() < 0.2 else 1 + 0.99 * (limit - 1)
+      far = np.abs(ratios.log_ratio[memory.contents(0)]) >= math.log(limit)
+      assert ratios.far_share(limit) == far.mean()
+
+
 def test_the_histogram_of_ratios_counts_what_lies_beyond_in_its_last_bins_by_hand() -> None:
   made = Estimated(_plan())
   made.memory.add(_rows(episode_rows(5, 1, ended="terminated"), [0] * 5))
@@ -303,6 +324,7 @@ def test_estimates_come_back_with_a_checkpoint() -> None:
   made = Estimated(_plan())
   made.memory.add(_rows(episode_rows(3, 1, ended="truncated"), [1, 2, 4]))
   made.enter({(1, 0): 1, (1, 1): 2, (1, 2): 3}, {(1, 0): 0, (1, 1): 0, (1, 2): 5})
+  made.learn([(1, 1)], {(1, 1): 2}, {(1, 1): 0}, {(1, 1): -0.5})
   made.memory.add(_rows(episode_rows(2, 2), [1, 1]))
   again = Estimated(_plan())
   rows = made.memory.take(made.memory.slots)

@@ -131,7 +131,7 @@ def test_without_a_ratio_it_reads_whatever_waits_and_does_not_ask_again_at_once(
     _feed(server, 1, writer_id=1)
     source.next_block()
     assert asked == [50, 0]
-    now[0] = 0.02
+    now[0] = 0.1
     source.next_block()
     source.next_block()
     assert asked == [50, 0, 10, 0]
