@@ -1,6 +1,7 @@
 """The CSV of an experiment's curves, which holds everything that its runs measured."""
 
 import csv
+import dataclasses
 import io
 import math
 import pathlib
@@ -67,3 +68,23 @@ def read_curves(path: pathlib.Path) -> list[RunResult]:
   return [
     RunResult(digest, method, seed, tuple(columns), tuple(values)) for (method, seed, digest), values in points.items()
   ]
+
+
+def read_peers(experiment: Experiment, folder: pathlib.Path) -> dict[str, list[RunResult]]:
+  """The runs of the experiment's peers whose files are in a folder; they may lack columns, and then have not measured them.
+
+  Raises:
+    UserError: a file is something else.
+  """
+  return {
+    peer.name: [_completed(run, experiment.columns) for run in runs]
+    for peer in experiment.peers
+    if (runs := read_curves(folder / peer.file))
+  }
+
+
+def _completed(run: RunResult, columns: Sequence[str]) -> RunResult:
+  """`run` with these columns; NaN where it has none."""
+  nothing = [math.nan] * len(run.points)
+  values = [run.column(name) if name in run.columns else nothing for name in columns]
+  return dataclasses.replace(run, columns=tuple(columns), points=tuple(zip(*values, strict=True)))

@@ -116,6 +116,21 @@ class LateMeasure:
 
 
 @dataclasses.dataclass(frozen=True)
+class Peer:
+  """Another system, whose runs are shown beside an experiment's own.
+
+  Attributes:
+    name: its name where methods have theirs.
+    label: in the picture's legend.
+    file: name of the CSV of its runs, in the folder of the experiment's; without one it is left out.
+  """
+
+  name: str
+  label: str
+  file: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Experiment:
   """One experiment of a paper.
 
@@ -132,6 +147,7 @@ class Experiment:
       weights, float32 [P], to a number, which is called after every evaluation.
     recorded: columns of metrics.csv that become curves too, with their value at or after each evaluation; such as
       "train_return", the mean over the training episodes that ended since the evaluation before, or `eval_measure("won")`.
+    peers: other systems, which are drawn after the methods.
     reference: the method that the others are compared with.
     over: the steps that budgets and thresholds count and that curves are drawn over: environment steps where methods learn at
       different ratios.
@@ -151,6 +167,7 @@ class Experiment:
   late: tuple[LateMeasure, ...] = ()
   probes: Mapping[str, str] = dataclasses.field(default_factory=dict)
   recorded: tuple[str, ...] = ()
+  peers: tuple[Peer, ...] = ()
   reference: str = "uniform"
   over: Steps = "gradient_steps"
   band: Band = "interval"
@@ -166,7 +183,7 @@ class Experiment:
     for curve in (*used, *(measure.given for measure in self.late if measure.given)):
       if curve not in known:
         raise ValueError(f"experiment {self.name!r} has no curve {curve!r}, only {', '.join(known)}")
-    names = [method.name for method in self.methods]
+    names = [part.name for parts in (self.methods, self.peers) for part in parts]
     if len(set(names)) != len(names):
       raise ValueError(f"experiment {self.name!r} has two methods of one name among {names}")
 

@@ -8,7 +8,17 @@ from configs.algorithms import Advantage
 from configs.methods import METHODS
 from configs.presets import refer as presets
 from configs.refer import ReferConfig
-from experiments.definition import Budget, Change, Experiment, LateMeasure, Method, Panel, evaluated_every, known_method
+from experiments.definition import (
+  Budget,
+  Change,
+  Experiment,
+  LateMeasure,
+  Method,
+  Panel,
+  Peer,
+  evaluated_every,
+  known_method,
+)
 
 # In the order of the paper's Section 5.
 _METHODS = {"er": "ER", "per_rank": "rank PER", "refer_1": "ReF-ER-1", "refer_2": "ReF-ER-2", "refer": "ReF-ER"}
@@ -47,6 +57,7 @@ def get_rules(algorithm: str, world: str) -> Experiment:
     ),
     small_seeds=3,
     reference="er",
+    peers=(Peer("ppo", "PPO", f"refer_ppo_{world.lower()}.csv"),),
   )
 
 
@@ -100,7 +111,13 @@ def _sensitivity(name: str, what: str, papers: str, values: Mapping[str, Sequenc
 
 
 def _experiment(
-  name: str, summary: str, config: RunConfig, methods: tuple[Method, ...], small_seeds: int, reference: str
+  name: str,
+  summary: str,
+  config: RunConfig,
+  methods: tuple[Method, ...],
+  small_seeds: int,
+  reference: str,
+  peers: tuple[Peer, ...] = (),
 ) -> Experiment:
   return Experiment(
     name=name,
@@ -115,6 +132,7 @@ def _experiment(
     panels=_PANELS,
     late=_LATE,
     recorded=("train_return", _DIVERGENCE, _FAR_SHARE),
+    peers=peers,
     reference=reference,
     over="environment_steps",
     band="percentiles",

@@ -6,7 +6,8 @@ import math
 import pytest
 
 from configs import UserError
-from experiments.curves import curves_csv, read_curves
+from experiments.curves import curves_csv, read_curves, read_peers
+from experiments.definition import Peer
 from tests.experiments.tiny import make_experiment, make_result
 
 EXPERIMENT = dataclasses.replace(make_experiment(), probes={}, recorded=(), panels=())
@@ -26,6 +27,18 @@ def test_runs_come_back_as_they_were_with_what_was_not_measured(tmp_path):
 
 def test_no_file_has_no_runs(tmp_path):
   assert read_curves(tmp_path / "tiny.csv") == []
+
+
+def test_runs_of_a_peer_whose_file_is_there_lack_what_it_has_not_measured(tmp_path):
+  peers = (Peer("ppo", "PPO", "other.csv"), Peer("acer", "ACER", "none.csv"))
+  experiment = dataclasses.replace(EXPERIMENT, peers=peers)
+  assert read_peers(experiment, tmp_path) == {}
+  (tmp_path / "other.csv").write_text("method,seed,config,gradient_steps,eval_return\nppo,0,0,100,1.5\nppo,0,0,200,\n")
+  ((name, (run,)),) = read_peers(experiment, tmp_path).items()
+  assert (name, run.columns) == ("ppo", experiment.columns)
+  assert run.column("gradient_steps") == [100, 200]
+  assert run.column("eval_return") == pytest.approx([1.5, math.nan], nan_ok=True)
+  assert run.column("environment_steps") == pytest.approx([math.nan, math.nan], nan_ok=True)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import os
+import shutil
 import signal
 import threading
 import time
@@ -13,7 +14,7 @@ from PIL import Image
 
 from configs import override
 from experiments.command import run_experiment
-from experiments.definition import Method, known_method
+from experiments.definition import Method, Peer, known_method
 from experiments.jobs import plan, read_result, result_path
 from experiments.pool import Folder, run_jobs
 from tests.experiments.tiny import BUDGET, CONFIG, make_experiment
@@ -34,6 +35,16 @@ def finished(tmp_path_factory):
   folder = tmp_path_factory.mktemp("tiny")
   assert run(make_experiment(), folder) == 0
   return folder
+
+
+def test_a_peers_runs_are_shown_beside_the_experiments_and_are_not_in_its_csv(finished, tmp_path):
+  folder = tmp_path / "tiny"
+  shutil.copytree(finished, folder)
+  (folder / "ppo.csv").write_text("method,seed,config,gradient_steps,eval_return\nppo,0,0,100,1.5\nppo,0,0,200,2.5\n")
+  assert run(make_experiment(peers=(Peer("ppo", "PPO", "ppo.csv"),)), folder) == 0
+  assert (folder / "tiny.csv").read_text() == (finished / "tiny.csv").read_text()
+  assert (folder / "tiny.png").read_bytes() != (finished / "tiny.png").read_bytes()
+  assert "| PPO | - | 2.50 |" in (folder / "tiny.md").read_text()
 
 
 def test_an_experiment_leaves_a_csv_of_all_curves(finished):
