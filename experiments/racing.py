@@ -1,5 +1,7 @@
 """SSET's races (Section 7 and A.4): the slingshot pass and staying on course, each in one process with its world."""
 
+import dataclasses
+
 from configs import RunConfig
 from configs.presets import racing
 from experiments.definition import (
@@ -30,7 +32,7 @@ _LAPS = eval_measure("laps")
 
 
 def get_slingshot() -> Experiment:
-  """The slingshot pass: uniform replay, SSET, and SSET with the slipstream's other thresholds of A.4."""
+  """The slingshot pass: uniform replay, SSET with and without exact weights, and with other thresholds of A.4."""
   thresholds = tuple(
     Method(
       f"slipstream_{round(100 * above)}",
@@ -41,9 +43,14 @@ def get_slingshot() -> Experiment:
   )
   return Experiment(
     name="slingshot",
-    summary="slingshot pass with QR-SAC: uniform replay, SSET, thresholds of its slipstream event (SSET, Section 7.1, Figure 7)",
+    summary="slingshot pass with QR-SAC: uniform replay, SSET with and without weights, thresholds (SSET, Section 7.1, Figure 7)",
     config=_prepared(racing.get_slingshot_config()),
-    methods=(known_method("uniform", "Uniform ER"), known_method("sset", "SSET, slipstream > 0.7"), *thresholds),
+    methods=(
+      known_method("uniform", "Uniform ER"),
+      known_method("sset", "SSET, slipstream > 0.7"),
+      Method("uncorrected", "SSET without weights", _uncorrected),
+      *thresholds,
+    ),
     budgets={"paper": _budget(epochs=500, seeds=5), "quick": _budget(epochs=30, seeds=2)},
     panels=(
       Panel(_WON, "cumulative wins", cumulative=True),
@@ -77,6 +84,10 @@ def get_time_trial() -> Experiment:
     ),
     recorded=(_OFF_COURSE, _CLEAN, _BEST_LAP, _LAPS, "train_return"),
   )
+
+
+def _uncorrected(config: RunConfig) -> RunConfig:
+  return dataclasses.replace(config, learner=dataclasses.replace(config.learner, bias_correction="none"))
 
 
 def _prepared(config: RunConfig) -> RunConfig:

@@ -54,7 +54,9 @@ def get_slingshot_config(slipstream: float = 0.7) -> RunConfig:
   """
   # Nobody who races needs 25 s, and cars that stand would fill most of 60 s at first.
   arguments = {"course_points": 8, "time_limit": 25.0}
-  return _small(get_slingshot_paper_config(slipstream), "slingshot", steps=1_000_000, arguments=arguments)
+  config = _small(get_slingshot_paper_config(slipstream), "slingshot", steps=1_000_000, arguments=arguments)
+  # Nobody sees how strong the opponent is, and the events are met more often behind one that is weak, or strong.
+  return dataclasses.replace(config, learner=dataclasses.replace(config.learner, bias_correction="balance"))
 
 
 def get_time_trial_paper_config(on_course_seconds: int = 2, history_seconds: int = 7) -> RunConfig:
