@@ -5,7 +5,15 @@ from collections.abc import Callable, Mapping
 from configs.algorithms import AlgorithmConfig, DdpgConfig, NafConfig, VRacerConfig
 from configs.learning import LearnerConfig
 from configs.refer import ReferConfig
-from configs.run import ActorConfig, EnvironmentConfig, EvaluatorConfig, NetworkConfig, ReplayConfig, RunConfig
+from configs.run import (
+  ActorConfig,
+  EnvironmentConfig,
+  EvaluatorConfig,
+  NetworkConfig,
+  PriorityConfig,
+  ReplayConfig,
+  RunConfig,
+)
 from configs.specs import TableSpec
 
 WORLDS = (
@@ -45,6 +53,8 @@ def get_config(algorithm: str, world: str) -> RunConfig:
       default=TableSpec("default", probability=1.0, min_size=_FIRST_STEPS),
       sampling="memory",
       unit="episodes",
+      # Of rank-based PER, whose exponents the paper does not give: those of Schaul et al. (2016, Table 3).
+      priority=PriorityConfig(exponent=0.7, importance_exponent=0.5, importance_updates=100_000),
       environment_steps_per_update=1,
       insert_tolerance_steps=1_000,
     ),
