@@ -22,6 +22,8 @@ from experiments.definition import (
 
 # In the order of the paper's Section 5.
 _METHODS = {"er": "ER", "per_rank": "rank PER", "refer_1": "ReF-ER-1", "refer_2": "ReF-ER-2", "refer": "ReF-ER"}
+# Trained by scripts of their own, `refer_ppo.py` and `refer_smarties.py`; the authors' code has V-RACER alone.
+_PEERS = {"ppo": "PPO", "smarties": "smarties"}
 # The paper's worlds in which all three algorithms are compared here; its others are presets.
 WORLDS = ("InvertedDoublePendulum", "Swimmer", "HalfCheetah")
 _TITLES = {"v_racer": "V-RACER", "ddpg": "DDPG", "naf": "NAF"}
@@ -57,7 +59,11 @@ def get_rules(algorithm: str, world: str) -> Experiment:
     ),
     small_seeds=3,
     reference="er",
-    peers=(Peer("ppo", "PPO", f"refer_ppo_{world.lower()}.csv"),),
+    peers=tuple(
+      Peer(name, label, f"refer_{name}_{world.lower()}.csv")
+      for name, label in _PEERS.items()
+      if name == "ppo" or algorithm == "v_racer"
+    ),
   )
 
 
