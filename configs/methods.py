@@ -38,7 +38,7 @@ def uniform(config: RunConfig) -> RunConfig:
     capacity=_joint_capacity(config, config.replay.all_tables),
     selector="uniform",
   )
-  replay = dataclasses.replace(config.replay, default=default, tables=())
+  replay = dataclasses.replace(config.replay, default=default, tables=(), shares="fixed")
   learner = dataclasses.replace(config.learner, bias_correction="none", cagrad=CagradConfig())
   return dataclasses.replace(config, events=_watched(config), replay=replay, learner=learner)
 
@@ -207,7 +207,7 @@ def reverse_sweep(config: RunConfig) -> RunConfig:
     probability=1.0 - config.replay.default.probability,
     capacity=_joint_capacity(config, config.replay.tables),
   )
-  replay = dataclasses.replace(config.replay, tables=(table,))
+  replay = dataclasses.replace(config.replay, tables=(table,), shares="fixed")
   return dataclasses.replace(config, events=(goal,), replay=replay)
 
 

@@ -31,6 +31,7 @@ Criterion = Literal["td_error", "reaper"]
 Normalization = Literal["batch", "buffer"]
 Sampling = Literal["server", "memory"]
 Unit = Literal["steps", "episodes"]
+Shares = Literal["fixed", "td_error"]
 NormalizeBy = Literal["draws", "first_rows"]
 Check = Literal["first", "always", "never"]
 Schedule = Literal["seconds", "updates"]
@@ -166,6 +167,8 @@ class ReplayConfig:
     unit: "steps", which enter the tables when they come, or "episodes": steps enter when their episode has ended, and the default
       table lets it go as a whole (ReF-ER, Appendix C). Single steps are drawn either way. Needs sampling="memory".
     at_least_one: whether every ready table has a row in every batch, however small its share (SSET, Section 5.6).
+    shares: how the event tables divide their part of a batch: "fixed", by their probabilities, or "td_error", in proportion to
+      the mean |TD error| of the rows drawn from them lately. The latter needs sampling="memory" and two event tables.
     environment_steps_per_update: environment steps per gradient step, whichever tables take part in batches. In a distributed run
       the server enforces the ratio; an inline run keeps it exactly. None lets both sides run free.
     steps_per_round: transitions that the learner reads at once, before all the updates that they make due: with 256 and
@@ -183,6 +186,7 @@ class ReplayConfig:
   sampling: Sampling = "server"
   unit: Unit = "steps"
   at_least_one: bool = False
+  shares: Shares = "fixed"
   environment_steps_per_update: float | None = 10.0
   steps_per_round: int = 1
   insert_tolerance_steps: int = 2_000
@@ -220,6 +224,7 @@ class ReplayConfig:
       "replay.unit at 'steps'.",
     )
     self._check_priority()
+    self._check_shares()
     names = [table.name for table in self.all_tables]
     require(len(set(names)) == len(names), f"Two tables share a name among {names}: give each its own.")
     for name in names:
@@ -237,6 +242,22 @@ class ReplayConfig:
         self.capacity_of(table) >= table.min_size,
         f"Table {table.name!r} waits for {table.min_size} transitions but holds at most {self.capacity_of(table)} "
         "(replay.capacity times its probability): lower its min_size or raise replay.capacity.",
+      )
+
+  def _check_shares(self) -> None:
+    require(
+      self.shares in get_args(Shares), f"replay.shares is {self.shares!r}: use one of {', '.join(get_args(Shares))}."
+    )
+    if self.shares == "td_error":
+      require(
+        self.sampling == "memory",
+        "replay.shares is 'td_error', and only a learner with its own memory changes shares: set replay.sampling to 'memory', or "
+        "replay.shares to 'fixed'.",
+      )
+      require(
+        len(self.tables) > 1,
+        f"replay.shares is 'td_error', which divides one part of a batch among event tables, and there are {len(self.tables)}: "
+        "add some, or set replay.shares to 'fixed'.",
       )
 
   def _check_priority(self) -> None:

@@ -22,6 +22,7 @@ from learner.sources.followers import Follower, make_followers
 from learner.sources.priorities import Priorities, RankPriorities, ReliabilityPriorities, TablePriorities
 from learner.sources.quotas import QuotaSchedule
 from learner.sources.row_pace import RowPace
+from learner.sources.shares import SharesByError
 from learner.sources.source import Model, State, Weighting
 from learner.sources.usable_rows import UnusableRows
 from learner.weights.factors import make_weightings, product
@@ -36,7 +37,7 @@ from replay_server.contract.activity import Activity, Wait
 from replay_server.contract.codec import Packed
 from replay_server.contract.connection import Connection
 from replay_server.contract.manifest import Manifest
-from replay_server.contract.messages import MEMORY_TABLE, MEMORY_TABLE_COUNTS
+from replay_server.contract.messages import MEMORY_TABLE, MEMORY_TABLE_COUNTS, SHARE_METRICS
 
 _POLL_SECONDS = 0.02
 _CLOSE_TIMEOUT_SECONDS = 5.0
@@ -107,9 +108,9 @@ class MemorySource:
     self._min_sizes = np.array([spec.min_size for spec in specs])
     self._batches, self._batch_size = config.learner.updates_per_block, config.learner.batch_size
     self._pace = RowPace.of(config)
-    self._schedule = QuotaSchedule(
-      np.array([spec.probability for spec in specs]), config.learner.batch_size, config.replay.at_least_one
-    )
+    shares = np.array([spec.probability for spec in specs])
+    self._schedule = QuotaSchedule(shares, config.learner.batch_size, config.replay.at_least_one)
+    self._shares = SharesByError(shares) if config.replay.shares == "td_error" else None
     self._priorities = self._make_priorities(config)
     self._count_names = [f"{MEMORY_TABLE}/{spec.name}/{what}" for what in MEMORY_TABLE_COUNTS for spec in specs]
     self._knows_least_ratios = config.replay.priority.normalize == "buffer"
@@ -179,6 +180,8 @@ class MemorySource:
     with self._lock:
       memory = self._parts.memory
       self._schedule.set_ready(memory.sizes >= self._min_sizes)
+      if self._shares is not None and self._shares.change(self._drawn):
+        self._schedule.set_shares(self._shares.current)
       quotas = self._schedule.next_block(self._batches)
       least_ratios = memory.least_ratios if self._knows_least_ratios else None
       draws = memory.draw(quotas, self._parts.rng)
@@ -288,6 +291,8 @@ class MemorySource:
     """Sets the priorities that follow from the output `td_error`, and gives all outputs to the followers."""
     with self._lock:
       self._priorities.update(block, outputs["td_error"])
+      if self._shares is not None:
+        self._shares.note(block.tables, outputs["td_error"])
       if self._parts.followers:
         slots = self._parts.memory.slots_of(block.handles)
         for follower in self._parts.followers.values():
@@ -326,6 +331,9 @@ class MemorySource:
       more = {} if self._parts.mixup is None else dict(self._parts.mixup.metrics())
       for follower in self._parts.followers.values():
         more.update(follower.metrics())
+    if self._shares is not None:
+      shares = zip(self.table_names, self._shares.current.tolist(), strict=True)
+      metrics |= {f"{SHARE_METRICS}{name}": share for name, share in shares}
     if self._priorities.in_use:
       metrics["refused_priorities"] = float(self._priorities.refused)
     return {**metrics, **more, **self._parts.unusable.metrics()}
@@ -343,6 +351,8 @@ class MemorySource:
         **{f"feed/{key}": value for key, value in self._parts.feed.state().items()},
       }
       states = {name: weighting.state() for name, weighting in self._weightings.items()}
+      if self._shares is not None:
+        states["shares"] = self._shares.state()
       if self._parts.mixup is not None:
         states["mixup"] = self._parts.mixup.state()
       states.update({name: follower.state() for name, follower in self._parts.followers.items()})
@@ -364,6 +374,9 @@ class MemorySource:
       self._handed_out, self._uncounted, self._unread_before = state["updates"].tolist()
       self._drawn = self._handed_out
       self._parts.rng.bit_generator.state = json.loads(str(state["rng"]))
+      if self._shares is not None and (own := _part_of(state, "shares/")):
+        self._shares.restore(own)
+        self._schedule.set_shares(self._shares.current)
       self._schedule.restore(_part_of(state, "quotas/"))
       for name, weighting in self._weightings.items():
         # One that was only switched on when the run was resumed has no state yet.

@@ -46,9 +46,17 @@ class QuotaSchedule:
     Args:
       ready: bool [tables], at least one True.
     """
-    if np.array_equal(ready, self._ready):
-      return
-    self._ready = np.array(ready, bool)
+    if not np.array_equal(ready, self._ready):
+      self._ready = np.array(ready, bool)
+      self._divide()
+
+  def set_shares(self, shares: npt.NDArray[np.float64]) -> None:
+    """Gives the tables other shares, float64 [tables], summing to 1 up to rounding."""
+    self._all_shares = np.array(shares, np.float64)
+    self._divide()
+
+  def _divide(self) -> None:
+    ready = self._ready
     masked = np.where(ready, self._all_shares, 0.0)
     self._long_run = batch_shares(masked, self._batch_size, self._at_least_one)
     # Rows that every batch has from each table.

@@ -27,6 +27,8 @@ MEMORY_TABLE = "memory_table"
 MEMORY_TABLE_COUNTS = ("size", "inserts", "draws")
 # The learner's metrics of ReF-ER begin with this; they are columns of metrics.csv too, as its figures are drawn from them.
 REFER_METRICS = "refer_"
+# Likewise those of the tables' shares, where they change (`replay.shares`): "<this><name of the table>".
+SHARE_METRICS = "share/"
 
 _LONGEST_SENDER = 100
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
-from replay_server.contract.messages import REFER_METRICS
+from replay_server.contract.messages import REFER_METRICS, SHARE_METRICS
 from replay_server.contract.status import Evaluation, RunStatus, TableStatus
 from replay_server.process.sinks import Sink
 
@@ -36,6 +36,8 @@ COLUMNS = (
   "loss",
   "mean_q",
 )
+# Beginnings of the learner's metrics that are columns too.
+_COLUMNS_OF_LEARNER = (REFER_METRICS, SHARE_METRICS)
 _TABLE_MEASURES = ("size", "inserts_per_second", "samples_per_second")
 
 # A run's record grows by less than 20 MB a day. A row of `metrics.csv` takes some 10 bytes a column, and its points in
@@ -281,7 +283,7 @@ def _status_row(status: RunStatus) -> Row:
     "mean_q": status.learner.get("mean_q"),
     **_table_values(status.tables),
     **_measure_values("rollout", status.recent_measures),
-    **{f"learner/{name}": value for name, value in status.learner.items() if name.startswith(REFER_METRICS)},
+    **{f"learner/{name}": value for name, value in status.learner.items() if name.startswith(_COLUMNS_OF_LEARNER)},
   }
 
 

@@ -138,6 +138,40 @@ def test_without_a_ratio_it_reads_whatever_waits_and_does_not_ask_again_at_once(
     assert size_of(server.connection, "default") == 0
 
 
+def test_shares_follow_the_tables_errors_and_come_back_with_the_checkpoint(tmp_path: pathlib.Path) -> None:
+  tables = (TABLES[0], TableSpec("goal", 0.25, capacity=50), TableSpec("middle", 0.25, capacity=50))
+  config = config_of(
+    tables,
+    (("goal", 3), ("middle", 3)),
+    {"sampling": "memory", "shares": "td_error"},
+    learner=LearnerConfig(batch_size=16, updates_per_block=4, prefetch=False),
+  )
+  errors = np.array([50.0, 3.0, 1.0], np.float32)
+  with serving(config, tmp_path) as server, _source(server, tmp_path) as source:
+    source.restore({})
+    with adding(server, 0) as (adder, writer):
+      for number in range(4):
+        run_episode(adder, 10, {9: 1, 4: 2}, number)
+      writer.flush()
+    assert source.next_block().quotas.tolist() == [[8, 4, 4]] * 4
+    for _ in range(100 // 4):
+      block = source.next_block()
+      source.feed_back(block, {"td_error": errors[block.tables]})
+    # Of the half for events a fifth stays as configured, and the rest is divided as 3 to 1.
+    shares = [0.5, 0.4 * 0.75 + 0.05, 0.4 * 0.25 + 0.05]
+    assert block.shares == pytest.approx(shares)
+    assert (block.tables == 0).sum(axis=1).tolist() == [8] * 4
+    metrics = source.metrics()
+    assert [metrics[f"share/{table.name}"] for table in tables] == pytest.approx(shares)
+    state = source.state()
+    more = source.next_block()
+  with serving(config, tmp_path / "again") as server, _source(server, tmp_path) as source:
+    source.restore(state)
+    block = source.next_block()
+    assert block.quotas.tolist() == more.quotas.tolist()
+    assert block.shares == pytest.approx(shares)
+
+
 def test_td_errors_change_the_draws(tmp_path: pathlib.Path) -> None:
   with serving(_config(tables=PRIORITIZED, batch_size=64), tmp_path) as server:
     with _source(server, tmp_path) as source:

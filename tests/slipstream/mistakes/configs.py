@@ -192,6 +192,16 @@ ROWS = (
     "replay.unit at 'steps'.",
   ),
   (
+    "train --config=three_rooms --config.replay.shares=td_error",
+    "replay.shares is 'td_error', and only a learner with its own memory changes shares: set replay.sampling to 'memory', or "
+    "replay.shares to 'fixed'.",
+  ),
+  (
+    "train --config=halfcheetah --method=uniform --config.replay.sampling=memory --config.replay.shares=td_error",
+    "replay.shares is 'td_error', which divides one part of a batch among event tables, and there are 0: add some, or set "
+    "replay.shares to 'fixed'.",
+  ),
+  (
     "train --config=refer_ddpg_swimmer --config.replay.sampling=server --config.replay.unit=steps",
     "learner.scale_rewards is true, which needs a look at all stored steps, and the server offers none: set replay.sampling to "
     "'memory'.",
