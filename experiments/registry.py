@@ -48,6 +48,7 @@ EXPERIMENTS: Mapping[str, Callable[[], Experiment]] = {
   "walker2d_histories": continuous.get_walker_histories,
   "humanoid_histories": continuous.get_humanoid_histories,
   "slingshot": racing.get_slingshot,
+  "slingshot_thresholds": racing.get_slingshot_thresholds,
   "time_trial": racing.get_time_trial,
   "reaper_cartpole": reaper.get_cartpole,
   "reaper_acrobot": reaper.get_acrobot,

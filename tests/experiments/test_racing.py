@@ -17,18 +17,22 @@ def _configs(name: str) -> tuple[Experiment, dict[str, RunConfig]]:
   }
 
 
-def test_the_slingshot_compares_uniform_replay_with_three_thresholds_of_the_slipstream():
+def test_the_slingshot_compares_uniform_replay_with_sset_with_and_without_weights():
   _, configs = _configs("slingshot")
-  assert list(configs) == ["uniform", "sset", "uncorrected", "slipstream_10", "slipstream_90"]
+  assert list(configs) == ["uniform", "sset", "uncorrected"]
   assert (configs["uniform"].events, configs["uniform"].replay.tables) == ((), ())
-  thresholds = {name: dict(config.events[0].arguments)["above"] for name, config in configs.items() if config.events}
-  assert thresholds == {"sset": 0.7, "uncorrected": 0.7, "slipstream_10": 0.1, "slipstream_90": 0.9}
+  assert [config.learner.bias_correction for config in configs.values()] == ["none", "balance", "none"]
   # Nothing else differs.
+  assert dataclasses.replace(configs["uncorrected"], learner=configs["sset"].learner) == configs["sset"]
+
+
+def test_three_thresholds_of_the_slipstream_are_compared_and_share_runs_with_the_slingshot():
+  _, configs = _configs("slingshot_thresholds")
+  thresholds = {name: dict(config.events[0].arguments)["above"] for name, config in configs.items()}
+  assert thresholds == {"sset": 0.7, "slipstream_10": 0.1, "slipstream_90": 0.9}
   for name in ("slipstream_10", "slipstream_90"):
     assert dataclasses.replace(configs[name], events=configs["sset"].events) == configs["sset"]
-  corrections = {name: config.learner.bias_correction for name, config in configs.items()}
-  corrected = {"sset", "slipstream_10", "slipstream_90"}
-  assert corrections == {name: "balance" if name in corrected else "none" for name in configs}
+  assert configs["sset"] == _configs("slingshot")[1]["sset"]
 
 
 def test_the_time_trial_compares_uniform_replay_with_two_lengths_on_course():
