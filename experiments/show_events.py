@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,12 @@ from rich.text import Text
 from actors.behaviour import Behaviour
 from actors.engine import choose_actions
 from configs import RunConfig, UserError, to_json
+from configs.files import replace_text
 from configs.seeding import derive_seed
 from environments import EventEnvironment, make_environment_spec, make_event_environment
+from environments.timestep import EventTimeStep
 from experiments.event_report import EpisodeTrace, EventsReport, EventUse, TableUse, make_report
+from experiments.waypoints import Journey, Waypoint, find_waypoints, goal_of, with_waypoints
 from launch.stored_policy import policy_path
 from launch.view.formats import format_number
 from networks import make_acting_policy
@@ -88,31 +92,115 @@ def show_events(roll_out: RollOut, as_json: bool) -> int:
   return 0
 
 
+def propose_events(roll_out: RollOut, count: int, out: pathlib.Path | None) -> int:
+  """Rolls out, prints up to `count` waypoints and writes the config that has them for its events; returns the exit code.
+
+  Raises:
+    UserError: as `collect_journeys`; no episode reaches the goal, no place is on the way of most that do, or the file cannot be
+      written.
+  """
+  journeys = collect_journeys(roll_out)
+  waypoints = find_waypoints(journeys, count)
+  if not waypoints:
+    raise UserError(
+      "No place in one or two dimensions of the observation is passed by nine of ten episodes that reach the goal and less often "
+      "by the others: take more --steps, or write the events yourself (docs/events.md)."
+    )
+  config = with_waypoints(roll_out.config, waypoints)
+  reached = sum(journey.goal is not None for journey in journeys)
+  console = Console(highlight=False)
+  if not console.is_terminal:
+    console = Console(highlight=False, width=_PLAIN_WIDTH)
+  console.print(
+    Text(
+      f"{config.name}: {roll_out.steps:,} steps, {reached:,} of {len(journeys):,} episodes reach the goal", style="bold"
+    )
+  )
+  console.print()
+  console.print(_waypoint_table(waypoints))
+  if out is not None:
+    try:
+      replace_text(out, to_json(config) + "\n")
+    except OSError as error:
+      raise UserError(f"{out} cannot be written ({error.strerror}): give another file with --out.") from None
+    console.print()
+    console.print(f"Written: {out}. Train with it: slipstream train --config={out}", soft_wrap=True)
+  return 0
+
+
+def _waypoint_table(waypoints: Sequence[Waypoint]) -> Table:
+  grid = _grid("event", "of the observation", "on the way at", "passed", "by others", "per step", "history")
+  for number, waypoint in enumerate(waypoints, start=1):
+    bounds = zip(waypoint.dimensions, waypoint.low, waypoint.high, strict=True)
+    grid.add_row(
+      f"waypoint_{number}",
+      ", ".join(_interval(*bound) for bound in bounds),
+      _percent(waypoint.place),
+      _percent(waypoint.passed),
+      _percent(waypoint.passed_by_others),
+      f"{waypoint.per_step:.2g}",
+      f"{waypoint.history}",
+    )
+  return grid
+
+
+def _interval(dimension: int, low: float | None, high: float | None) -> str:
+  left = "" if low is None else f"{low:.4g} < "
+  right = "" if high is None else f" < {high:.4g}"
+  return f"{left}[{dimension}]{right}"
+
+
 def collect(roll_out: RollOut) -> list[EpisodeTrace]:
   """The episodes of exactly `roll_out.steps` steps; the last one may be cut off.
 
   Raises:
     UserError: the config has no events, they or the world cannot be made, or the policy does not fit the world.
   """
+  episodes = [list(episode) for episode in _episodes(roll_out)]
+  return [EpisodeTrace([step.events for step in episode], whole=episode[-1].last()) for episode in episodes]
+
+
+def collect_journeys(roll_out: RollOut) -> list[Journey]:
+  """The same episodes as observations, with the steps at which they reach the goal.
+
+  Raises:
+    UserError: as `collect`; or the config names no goal, or an observation is not made of numbers.
+  """
+  goal = 1 << roll_out.config.events.index(goal_of(roll_out.config))
+  return [
+    Journey(
+      np.array([_flat(step.observation) for step in episode]),
+      next((index for index, step in enumerate(episode) if step.events & goal), None),
+    )
+    for episode in _episodes(roll_out)
+  ]
+
+
+def _flat(observation: Any) -> npt.NDArray[np.float64]:
+  return np.asarray(observation, np.float64).reshape(-1)
+
+
+def _episodes(roll_out: RollOut) -> Iterator[list[EventTimeStep]]:
+  """The time steps of each episode but the first one's; none is empty."""
   config = roll_out.config
   if not config.events:
     raise UserError(f"The config {config.name!r} has no events: add some, see docs/events.md.")
   environment = make_event_environment(config.of_workers, seed=derive_seed(roll_out.seed, "events"))
   try:
     behaviour = _make_behaviour(roll_out, environment)
-    traces: list[EpisodeTrace] = []
-    masks: list[int] = []
+    episode: list[EventTimeStep] = []
     timestep = environment.reset()
     for _ in range(roll_out.steps):
       if timestep.last():
         timestep = environment.reset()
       (choice,) = choose_actions([behaviour], [timestep.observation])
       timestep = environment.step(choice.action)
-      masks.append(timestep.events)
+      episode.append(timestep)
       if timestep.last():
-        traces.append(EpisodeTrace(masks))
-        masks = []
-    return [*traces, EpisodeTrace(masks, whole=False)] if masks else traces
+        yield episode
+        episode = []
+    if episode:
+      yield episode
   finally:
     environment.close()
 

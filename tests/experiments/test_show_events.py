@@ -323,3 +323,20 @@ def test_a_config_without_events_is_refused(capsys, tmp_path):
   config = dataclasses.replace(clock_run(), events=(), replay=ReplayConfig())
   assert run(["events", f"--config={write(config, tmp_path)}"]) == 2
   assert capsys.readouterr().err == "The config 'clock' has no events: add some, see docs/events.md.\n"
+
+
+def test_proposed_events_are_written_as_a_config_that_fires_them(capsys, tmp_path):
+  out = tmp_path / "proposed.json"
+  smaller = ["--config.environment.arguments.room_size=3", "--steps=8000"]
+  assert run(["events", "--config=three_rooms", "--propose=2", f"--out={out}", *smaller]) == 0
+  printed = capsys.readouterr().out
+  assert "episodes reach the goal" in printed
+  assert f"Written: {out}. Train with it: slipstream train --config={out}" in printed
+  report = report_of(capsys, f"--config={out}", "--steps=8000")
+  names = [event["name"] for event in report["events"]]
+  assert names[0] == "done"
+  assert names[1:] == [f"waypoint_{number}" for number in range(1, len(names))]
+  assert len(names) > 1
+  # The same seed, so the same episodes: at least nine of ten that reach the goal pass each waypoint.
+  shares = {event["name"]: event["episode_share"] for event in report["events"]}
+  assert all(shares[name] >= 0.9 * shares["done"] > 0 for name in names[1:])

@@ -330,6 +330,23 @@ ROWS = (
     "--steps is '0': it must be a positive integer (see 'slipstream events --help').",
   ),
   (
+    "events --config=three_rooms --out=proposed.json",
+    "--out is for the config with proposed events: add --propose, or leave --out out.",
+  ),
+  (
+    "events --config=three_rooms --propose=1 --json",
+    "--json is for the report of events that there are: leave it out; --out writes proposed ones as JSON.",
+  ),
+  (
+    "events --config=two_rooms --propose=1 --steps=10",
+    "The config 'two_rooms' has no goal event: name one of its events in evaluator.solved_event.",
+  ),
+  (
+    "events --config=three_rooms --propose=1 --steps=5",
+    "None of the 1 episodes reaches the goal, so nothing precedes it: take more --steps, or a policy that gets there "
+    "(--checkpoint).",
+  ),
+  (
     "events --config=three_rooms --seed=2147483648",
     "--seed is '2147483648': it must be an integer in the range [0, 2147483647] (see 'slipstream events --help').",
   ),
