@@ -10,6 +10,7 @@ from configs.presets.nmer import TUNED
 from configs.presets.refer import ALGORITHMS
 from experiments import (
   bad_events,
+  beyond,
   continuous,
   nmer,
   obstacle_course,
@@ -70,6 +71,8 @@ EXPERIMENTS: Mapping[str, Callable[[], Experiment]] = {
   },
   "refer_sensitivity": refer.get_sensitivity,
   "refer_sensitivity_learner": refer.get_learner_sensitivity,
+  "beyond_three_rooms": beyond.get_three_rooms,
+  "beyond_two_rooms": beyond.get_two_rooms,
 }
 
 
