@@ -18,13 +18,14 @@ from tests.launch.processes import own_pid
 
 CONSOLES = 21
 # The slingshot with its small networks. Its rows stay on the server, so that they can be counted there: the preset keeps them in
-# the learner's own memory. Workers would wait when the learner is 4,000 steps behind, and it may compile for longer than these 20
-# seconds; consoles at the real pace do not wait.
+# the learner's own memory. It has no weights, for which workers would send their histories there too. Workers would wait when the
+# learner is 4,000 steps behind, and it may compile for longer than these 20 seconds; consoles at the real pace do not wait.
 SETTINGS = (
   "--config=slingshot",
   "--config.environment.name=tests.console_runs.world:Noted",
   "--config.environment_steps=100000000",
   "--config.replay.sampling=server",
+  "--config.learner.bias_correction=none",
   "--config.replay.insert_tolerance_steps=60000",
   "--config.replay.environment_steps_per_update=8",
   "--config.replay.checkpoint_period_seconds=86400",
