@@ -247,7 +247,8 @@ def test_a_worker_the_learner_and_the_server_that_are_killed_come_back_by_themse
     again = wait_for(lambda: newer_epoch(run_dir, again), START_SECONDS, "the server")
     wait_for(lambda: rises(run_dir, again), START_SECONDS, "steps with the new server")
 
-    (worker,) = [role for role in status_of(run_dir)["roles"] if role["name"] == "actor_0" and role["alive"]]
+    # A worker may have written rows before it sends word of itself.
+    (worker,) = wait_for(lambda: alive_workers(run_dir), START_SECONDS, "word of the worker")
     supervisor_of(run, "actor_0").kill()
     wait_for(lambda: alive_roles(run_dir) - killed - {worker["pid"]} and not alive(worker["pid"]), 60, "its end")
     wait_for(lambda: len(alive_roles(run_dir) - {worker["pid"]}) == 2, START_SECONDS, "the worker again")
@@ -289,6 +290,10 @@ def has_checkpoint(run_dir: pathlib.Path) -> bool:
 
 def alive_roles(run_dir: pathlib.Path) -> set[int]:
   return {role["pid"] for role in status_of(run_dir)["roles"] if role["alive"]}
+
+
+def alive_workers(run_dir: pathlib.Path) -> list[dict]:
+  return [role for role in status_of(run_dir)["roles"] if role["name"] == "actor_0" and role["alive"]]
 
 
 def rises(run_dir: pathlib.Path, old: dict) -> bool:
