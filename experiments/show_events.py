@@ -73,9 +73,7 @@ def show_events(roll_out: RollOut, as_json: bool) -> int:
   if as_json:
     print(to_json(report))
     return 0
-  console = Console(highlight=False)
-  if not console.is_terminal:
-    console = Console(highlight=False, width=_PLAIN_WIDTH)
+  console = _make_console()
   console.print(_heading(roll_out, report))
   console.print()
   console.print(_event_table(report.events))
@@ -108,9 +106,7 @@ def propose_events(roll_out: RollOut, count: int, out: pathlib.Path | None) -> i
     )
   config = with_waypoints(roll_out.config, waypoints)
   reached = sum(journey.goal is not None for journey in journeys)
-  console = Console(highlight=False)
-  if not console.is_terminal:
-    console = Console(highlight=False, width=_PLAIN_WIDTH)
+  console = _make_console()
   console.print(
     Text(
       f"{config.name}: {roll_out.steps:,} steps, {reached:,} of {len(journeys):,} episodes reach the goal", style="bold"
@@ -126,6 +122,11 @@ def propose_events(roll_out: RollOut, count: int, out: pathlib.Path | None) -> i
     console.print()
     console.print(f"Written: {out}. Train with it: slipstream train --config={out}", soft_wrap=True)
   return 0
+
+
+def _make_console() -> Console:
+  console = Console(highlight=False)
+  return console if console.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
 
 
 def _waypoint_table(waypoints: Sequence[Waypoint]) -> Table:
@@ -156,8 +157,7 @@ def collect(roll_out: RollOut) -> list[EpisodeTrace]:
   Raises:
     UserError: the config has no events, they or the world cannot be made, or the policy does not fit the world.
   """
-  episodes = [list(episode) for episode in _episodes(roll_out)]
-  return [EpisodeTrace([step.events for step in episode], whole=episode[-1].last()) for episode in episodes]
+  return [EpisodeTrace([step.events for step in episode], whole=episode[-1].last()) for episode in _episodes(roll_out)]
 
 
 def collect_journeys(roll_out: RollOut) -> list[Journey]:
