@@ -30,14 +30,6 @@ _CLEAN = eval_measure("clean")
 _BEST_LAP = eval_measure("best_lap")
 _LAPS = eval_measure("laps")
 
-_SLINGSHOT_PANELS = (
-  Panel(_WON, "cumulative wins", cumulative=True),
-  Panel(_MARGIN, "margin of evaluations, m"),
-  Panel("train_return", "return of training episodes"),
-)
-_FIRST_WIN = Threshold(_WON, 1.0, "the first evaluation that wins")
-_LATE_MARGIN = LateMeasure(_MARGIN, "winning margin in the last fifth, m", "m ahead where it won", 0.2, given=_WON)
-
 
 def get_slingshot() -> Experiment:
   """The slingshot pass: uniform replay, SSET, and SSET without the weights that correct the bias of its tables."""
@@ -51,9 +43,13 @@ def get_slingshot() -> Experiment:
       Method("uncorrected", "SSET without weights", _uncorrected),
     ),
     budgets={"paper": _budget(epochs=500, seeds=3), "quick": _budget(epochs=30, seeds=2)},
-    panels=_SLINGSHOT_PANELS,
-    thresholds=(_FIRST_WIN,),
-    late=(_LATE_MARGIN,),
+    panels=(
+      Panel(_WON, "cumulative wins", cumulative=True),
+      Panel(_MARGIN, "margin of evaluations, m"),
+      Panel("train_return", "return of training episodes"),
+    ),
+    thresholds=(Threshold(_WON, 1.0, "the first evaluation that wins"),),
+    late=(LateMeasure(_MARGIN, "winning margin in the last fifth, m", "m ahead where it won", 0.2, given=_WON),),
     recorded=(_WON, _MARGIN, "train_return"),
   )
 
