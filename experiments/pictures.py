@@ -91,7 +91,7 @@ def _what_is_drawn(experiment: Experiment, results: Mapping[str, Sequence[RunRes
   seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
   if counts[-1] == 1:
     return "1 seed"
-  band = _BANDS[experiment.band]
+  band = "runs" if _is_too_wide(experiment.band, counts[-1]) else _BANDS[experiment.band]
   return f"{seeds} seeds" if experiment.ends_when_solved else f"mean and {band} over {seeds} seeds"
 
 
@@ -108,13 +108,31 @@ def _draw_panel(
     colour, dashes = styles[method.name]
     marker = "o" if len(drawn.mean) == 1 else ""
     axes.plot(drawn.steps, drawn.mean, dashes, color=colour, label=method.label, linewidth=1.6, marker=marker)
-    if panel.cumulative:
+    if panel.cumulative or _is_too_wide(experiment.band, drawn.runs):
       for run in results[method.name]:
-        sums = statistics.running_sum(run, panel.curve)
-        axes.plot(run.column(experiment.over), sums, dashes, color=colour, alpha=0.5, linewidth=0.7)
+        shown = statistics.running_sum(run, panel.curve) if panel.cumulative else run.column(panel.curve)
+        axes.plot(run.column(experiment.over), shown, dashes, color=colour, alpha=0.5, linewidth=0.7)
     else:
       axes.fill_between(drawn.steps, drawn.low, drawn.high, color=colour, alpha=0.2, linewidth=0)
+  if not panel.cumulative:
+    runs = [run for method in methods for run in results[method.name]]
+    _keep_to_runs(axes, np.concatenate([run.column(panel.curve) for run in runs]))
   _label_over_steps(axes, experiment, panel.label)
+
+
+def _is_too_wide(band: Band, runs: int) -> bool:
+  """Whether a band would hide all curves: that of two runs reaches six times their distance to each side."""
+  return band == "interval" and runs == 2
+
+
+def _keep_to_runs(axes: Axes, values: statistics.Array) -> None:
+  """Lets no band make the axis longer than the runs' values, [n], need."""
+  found = values[np.isfinite(values)]
+  if not found.size or found.min() == found.max():
+    return
+  margin = 0.05 * (found.max() - found.min())
+  low, high = axes.get_ylim()
+  axes.set_ylim(max(low, found.min() - margin), min(high, found.max() + margin))
 
 
 def _draw_late(

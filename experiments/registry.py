@@ -12,6 +12,7 @@ from experiments import (
   bad_events,
   beyond,
   continuous,
+  manifold,
   nmer,
   obstacle_course,
   racing,
@@ -76,7 +77,10 @@ EXPERIMENTS: Mapping[str, Callable[[], Experiment]] = {
 }
 
 
-CALCULATIONS: Mapping[str, Callable[[], Calculation]] = {"reaper_stylised": stylised.get_stylised}
+CALCULATIONS: Mapping[str, Callable[[], Calculation]] = {
+  "reaper_stylised": stylised.get_stylised,
+  "nmer_manifold": manifold.get_manifold,
+}
 
 
 def find_study(name: str) -> Experiment | Calculation:

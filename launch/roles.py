@@ -373,6 +373,7 @@ def act(
     UserError: no server answers, the environment cannot be made here, or it produces what cannot be stored.
     ServerLost: the server does not answer.
   """
+  share_one_arena()
   prepare_tensorflow(1, sees_gpu=False)
   with join(endpoint, process.stop, trust, process) as (connection, manifest):
     manifest = with_own_arguments(manifest, "actor", arguments, trust, console)
@@ -408,6 +409,7 @@ def evaluate(
     UserError: no server answers, the run directory cannot be written, or the environment cannot be made here.
     ServerLost: the server does not answer.
   """
+  share_one_arena()
   prepare_tensorflow(1, sees_gpu=False)
   with join(endpoint, process.stop, trust, process) as (connection, manifest):
     manifest = with_own_arguments(manifest, "evaluator", arguments, trust)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from PIL import Image
 
 from experiments.definition import eval_measure
@@ -56,3 +57,21 @@ def test_late_measures_have_panels_after_the_others_also_where_no_run_has_a_valu
   # Four panels in two rows.
   assert width == pytest.approx(9.6 * 150)
   assert height == pytest.approx((2 * 3.4 + 0.9) * 150)
+
+
+@pytest.mark.parametrize(("seeds", "lines"), [(2, 3), (3, 1)])
+def test_a_band_of_few_seeds_neither_hides_the_curves_nor_makes_the_axis_longer(tmp_path, monkeypatch, seeds, lines):
+  experiment = find_experiment("potentials")
+  kept = []
+  monkeypatch.setattr(Figure, "savefig", lambda self, path: kept.append(self))
+  rows = [np.full((4, len(experiment.columns)), 10.0 * seed) for seed in range(seeds)]
+  for values in rows:
+    values[:, 1] = np.arange(4)
+  runs = [
+    RunResult("0", "uniform", seed, experiment.columns, tuple(map(tuple, values))) for seed, values in enumerate(rows)
+  ]
+  draw(experiment, experiment.select(["uniform"]), {"uniform": runs}, tmp_path / "few.png")
+  axes = kept[0].axes[0]
+  assert len(axes.lines) == lines
+  span = 10 * (seeds - 1)
+  assert -0.06 * span < axes.get_ylim()[0] < axes.get_ylim()[1] < 1.06 * span
