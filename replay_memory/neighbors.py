@@ -2,6 +2,7 @@
 
 import importlib
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import numpy.typing as npt
 from configs import UserError
 from replay_memory.kernels import NONE
 from replay_memory.memory import ReplayMemory
-from replay_memory.zscores import Int64, ZScores
+from replay_memory.nearest import ExactIndex, bytes_of_point
+from replay_memory.zscores import Float32, Int64, ZScores
 
 # Up to so many rows every search is exact. Beyond, rows are sorted into cells, and a search looks into the nearest of them.
 EXACT_ROWS = 200_000
@@ -45,7 +47,8 @@ class Neighbors:
     self._memory, self._zscores = memory, zscores
     self._count, self._exact_rows = count, exact_rows
     self._faiss = import_faiss()
-    self._index: Any = None
+    # Finds the places of the k nearest rows in the index, int64 [n, k], for z-scores, float32 [n, words], and k.
+    self._search: Callable[[Float32, int], Int64] = _find_none
     # The handles of the rows in the index. Lists name them by their places here.
     self._indexed = np.empty(0, np.uint64)
     slots = memory.plan.slots
@@ -88,17 +91,23 @@ class Neighbors:
     return handles
 
   def _make_index(self) -> None:
+    self._search = _find_none  # So that memory never holds two indices.
     slots, points = self._zscores.renew()
     self._indexed = self._memory.handles_of(slots)
-    width = points.shape[1]
-    if len(points) <= self._exact_rows:
-      self._index = self._faiss.IndexFlatL2(width)
-    else:
-      cells = round(_CELLS_PER_ROOT * math.sqrt(len(points)))
-      self._index = self._faiss.IndexIVFFlat(self._faiss.IndexFlatL2(width), width, cells)
-      self._index.nprobe = _PROBES
-      self._index.train(points[:: max(1, len(points) // (_TRAINING_ROWS_PER_CELL * cells))])
-    self._index.add(points)
+    self._search = ExactIndex(points).search if len(points) <= self._exact_rows else self._search_in_cells(points)
+
+  def _search_in_cells(self, points: Float32) -> Callable[[Float32, int], Int64]:
+    cells, width = round(_CELLS_PER_ROOT * math.sqrt(len(points))), points.shape[1]
+    index = self._faiss.IndexIVFFlat(self._faiss.IndexFlatL2(width), width, cells)
+    index.nprobe = _PROBES
+    index.train(points[:: max(1, len(points) // (_TRAINING_ROWS_PER_CELL * cells))])
+    index.add(points)
+
+    def search(queries: Float32, count: int) -> Int64:
+      places: Int64 = index.search(queries, count)[1]
+      return places
+
+    return search
 
   def _make_lists(self, slots: Int64) -> None:
     """Makes those lists that are missing or older than the index, in one call."""
@@ -107,7 +116,7 @@ class Neighbors:
       return
     points = self._zscores.of(self._memory.take(slots))
     # One more, as a row that is in the index finds itself. It need not: equal rows may be as many.
-    _, places = self._index.search(points, min(self._count + 1, len(self._indexed)))
+    places = self._search(points, min(self._count + 1, len(self._indexed)))
     is_own = (places != NONE) & (self._indexed[places] == self._memory.handles_of(slots)[:, None])
     places = np.where(is_own, NONE, places)
     others = np.argsort(is_own, axis=1, kind="stable")[:, : self._count]
@@ -116,12 +125,24 @@ class Neighbors:
     self._epochs[slots] = self._zscores.epoch
 
   def _choose(self, slots: Int64, rng: np.random.Generator) -> Int64:
-    places = self._lists[slots]
-    stored = np.where(places != NONE, self._memory.slots_of(self._indexed[places]), NONE)
-    # The largest of random keys, among which those without a row are the smallest.
-    keys = np.where(stored != NONE, rng.random(stored.shape, np.float32), np.float32(-1))
-    chosen: Int64 = stored[np.arange(len(slots)), keys.argmax(axis=1)]
+    # Nearly always a list is full, and the row at any of its places is stored.
+    chosen = self._stored(self._lists[slots, rng.integers(self._count, size=len(slots))])
+    missed = np.flatnonzero(chosen == NONE)
+    if len(missed):
+      stored = self._stored(self._lists[slots[missed]])
+      # The largest of random keys, among which those without a row are the smallest.
+      keys = np.where(stored != NONE, rng.random(stored.shape, np.float32), np.float32(-1))
+      chosen[missed] = stored[np.arange(len(missed)), keys.argmax(axis=1)]
     return chosen
+
+  def _stored(self, places: npt.NDArray[np.int32]) -> Int64:
+    """The slots of the rows at places of the index; `NONE` where there is no place, or its row is gone."""
+    return np.where(places != NONE, self._memory.slots_of(self._indexed[places]), NONE)
+
+
+def _find_none(points: Float32, count: int) -> Int64:
+  """Searches an index without a row."""
+  return np.full((len(points), count), NONE, np.int64)
 
 
 def bytes_of(slots: int, count: int, width: int) -> int:
@@ -132,8 +153,8 @@ def bytes_of(slots: int, count: int, width: int) -> int:
     count: k.
     width: numbers of a row that distances are made of.
   """
-  # A list and its epoch; a row's handle, its z-scores, and those of the next index while it is made.
-  return slots * (4 * count + 4 + 8 + 2 * 4 * width)
+  # A list and its epoch; a row's handle, its z-scores while the index is made of them, and its place in the index.
+  return slots * (4 * count + 4 + 8 + 4 * width + bytes_of_point(width))
 
 
 def import_faiss() -> Any:

@@ -55,8 +55,9 @@ class _Totals:
     terminated: rows that stayed as they are because they or their partners reach a terminal state.
     alone: rows for which there was no partner.
     mixed: rows that were mixed with partners.
-    distance: of those from their partners, in z-scores.
-    age: growth of the memory since the z-scores and the index were made, for each of those.
+    measured: those of them whose distance was measured.
+    distance: of these from their partners, in z-scores.
+    age: growth of the memory since the z-scores and the index were made, for each row that was mixed.
     seconds: that looking for partners took.
   """
 
@@ -66,6 +67,7 @@ class _Totals:
   terminated: int = 0
   alone: int = 0
   mixed: int = 0
+  measured: int = 0
   distance: float = 0.0
   age: float = 0.0
   seconds: float = 0.0
@@ -117,14 +119,14 @@ class Mixup:
         changed = with_mixed_states(flat, self._shares(len(flat), chosen), self._layout)
       else:
         assert slots is not None
-        changed = self._mixed(flat, slots.reshape(-1), chosen, self._partners)
+        changed = self._mixed(flat, slots.reshape(-1), chosen, self._partners, len(rows))
     return changed.reshape(rows.shape)
 
   def _noisy(self, rows: Packed, is_chosen: npt.NDArray[np.bool_]) -> Packed:
     noise = self._rng.standard_normal((len(rows), len(self._layout.transition)), np.float32)
     return with_noise(rows, noise * is_chosen[:, None], self._config.deviation, self._layout)
 
-  def _mixed(self, rows: Packed, slots: Int64, chosen: Int64, partners: Partners) -> Packed:
+  def _mixed(self, rows: Packed, slots: Int64, chosen: Int64, partners: Partners, batches: int) -> Packed:
     totals = self._totals
     began = time.perf_counter()
     found = partners.find(slots[chosen], self._rng)
@@ -137,7 +139,9 @@ class Mixup:
     totals.terminated += int((~is_open).sum())
     chosen, others = chosen[is_open], others[is_open]
     totals.mixed += len(chosen)
-    totals.distance += float(partners.distances(rows[chosen], others).sum())
+    measured = slice(0, -(-len(chosen) // batches))  # About one batch, which is enough for a mean.
+    totals.measured += measured.stop
+    totals.distance += float(partners.distances(rows[chosen[measured]], others[measured]).sum())
     totals.age += len(chosen) * partners.age
     shares = self._shares(len(chosen), np.arange(len(chosen)))
     mixed = rows.copy()
@@ -158,9 +162,8 @@ class Mixup:
     unmixed = {"left": totals.left, "terminated": totals.terminated, "alone": totals.alone}
     metrics = {f"mixup_{reason}_share": rows / totals.rows for reason, rows in unmixed.items()}
     if self._partners is not None:
-      mixed = max(1, totals.mixed)
-      metrics["mixup_distance"] = totals.distance / mixed
-      metrics["mixup_list_age"] = totals.age / mixed
+      metrics["mixup_distance"] = totals.distance / max(1, totals.measured)
+      metrics["mixup_list_age"] = totals.age / max(1, totals.mixed)
       metrics["mixup_seconds_per_update"] = totals.seconds / totals.batches
     return metrics
 

@@ -186,8 +186,8 @@ def test_beyond_the_exact_size_cells_find_nearly_all_neighbours() -> None:
 
 
 def test_lists_and_index_take_the_bytes_that_are_planned() -> None:
-  # A list of 10 and its epoch; a handle, and two times 3 z-scores.
-  assert bytes_of(1_000, 10, 3) == 1_000 * (40 + 4 + 8 + 24)
+  # A list of 10 and its epoch; a handle, 3 z-scores, and in the index 8 numbers and half of a square.
+  assert bytes_of(1_000, 10, 3) == 1_000 * (40 + 4 + 8 + 12 + 36)
 
 
 def test_without_faiss_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
