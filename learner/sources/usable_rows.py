@@ -50,6 +50,7 @@ class UnusableRows:
     self._codec = manifest.codec
     self._check = RowCheck(manifest.codec, manifest.spec, manifest.config.learner.stores_behaviour)
     self._window: collections.deque[_Found] = collections.deque()
+    self._rows_read = self._unusable = 0  # Sums over the window.
     self._by_writer: collections.Counter[int] = collections.Counter()
 
   def metrics(self) -> Mapping[str, float]:
@@ -82,7 +83,7 @@ class UnusableRows:
       self._by_writer[writer] += 1
     named = frozenset(zip(fields["episode"].tolist(), fields["step"].tolist(), strict=True))
     self._note(_Found(unusable.size, len(rows), named))
-    read, bad = sum(found.rows_read for found in self._window), sum(found.unusable for found in self._window)
+    read, bad = self._rows_read, self._unusable
     different = len(frozenset().union(*(found.rows for found in self._window)))
     if bad > MOST_UNUSABLE * read and different >= LEAST_ROWS:
       writer, count = self._by_writer.most_common(1)[0]
@@ -94,8 +95,12 @@ class UnusableRows:
 
   def _note(self, found: _Found) -> None:
     self._window.append(found)
-    while sum(each.rows_read for each in self._window) - self._window[0].rows_read >= WINDOW_ROWS:
-      self._window.popleft()
+    self._rows_read += found.rows_read
+    self._unusable += found.unusable
+    while self._rows_read - self._window[0].rows_read >= WINDOW_ROWS:
+      oldest = self._window.popleft()
+      self._rows_read -= oldest.rows_read
+      self._unusable -= oldest.unusable
 
 
 class UsableRows:
