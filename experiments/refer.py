@@ -22,7 +22,7 @@ from experiments.definition import (
 
 # In the order of the paper's Section 5.
 _METHODS = {"er": "ER", "per_rank": "rank PER", "refer_1": "ReF-ER-1", "refer_2": "ReF-ER-2", "refer": "ReF-ER"}
-# Trained by scripts of their own, `refer_ppo.py` and `refer_smarties.py`; the authors' code has V-RACER alone.
+# Trained by scripts of their own, in `peers/`; the authors' code has V-RACER alone.
 _PEERS = {"ppo": "PPO", "smarties": "smarties"}
 # The paper's worlds in which all three algorithms are compared here; its others are presets.
 WORLDS = ("InvertedDoublePendulum", "Swimmer", "HalfCheetah")
