@@ -79,12 +79,14 @@ class Panel:
     label: of the vertical axis.
     methods: names of the methods that it shows; empty for all.
     cumulative: whether it shows the sum over the evaluations so far, which the table has too, with a thin line for each run.
+    window: the evaluations up to each one whose mean it shows, if it shows no sums.
   """
 
   curve: str
   label: str
   methods: tuple[str, ...] = ()
   cumulative: bool = False
+  window: int = 1
 
 
 @dataclasses.dataclass(frozen=True)

@@ -47,7 +47,10 @@ _BLOCK = 10
 # The budgets that end before the paper's 10,000 random steps of TD3 have fewer of them.
 _FEW_RANDOM_STEPS = 1_000
 
-_PANELS = (Panel("eval_return", f"return ({_EPISODES} episodes)"), Panel("train_return", "return of training episodes"))
+_PANELS = (
+  Panel("eval_return", f"return, mean of {_WINDOW} evaluations", window=_WINDOW),
+  Panel("train_return", "return of training episodes, likewise", window=_WINDOW),
+)
 _LAST = LateMeasure("eval_return", f"return, last {_WINDOW} evaluations", "return", count=_WINDOW)
 
 
@@ -150,6 +153,7 @@ def _experiment(
     panels=_PANELS,
     late=(_LAST,),
     recorded=("train_return",),
+    band="std",
     reference=reference,
     over="environment_steps",
   )

@@ -1,9 +1,10 @@
 """The picture of an experiment: its panels, with a curve and a band for every method."""
 
+import functools
 import itertools
 import math
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -103,21 +104,29 @@ def _draw_panel(
   results: Mapping[str, Sequence[RunResult]],
   styles: Mapping[str, tuple[str, str]],
 ) -> None:
+  values_of = _values_of(panel)
   for method in methods:
-    drawn = statistics.curve(results[method.name], panel.curve, experiment.band, panel.cumulative, experiment.over)
+    drawn = statistics.curve(results[method.name], panel.curve, experiment.band, experiment.over, values_of)
     colour, dashes = styles[method.name]
     marker = "o" if len(drawn.mean) == 1 else ""
     axes.plot(drawn.steps, drawn.mean, dashes, color=colour, label=method.label, linewidth=1.6, marker=marker)
     if panel.cumulative or _is_too_wide(experiment.band, drawn.runs):
       for run in results[method.name]:
-        shown = statistics.running_sum(run, panel.curve) if panel.cumulative else run.column(panel.curve)
+        shown = list(values_of(run, panel.curve))
         axes.plot(run.column(experiment.over), shown, dashes, color=colour, alpha=0.5, linewidth=0.7)
     else:
       axes.fill_between(drawn.steps, drawn.low, drawn.high, color=colour, alpha=0.2, linewidth=0)
   if not panel.cumulative:
     runs = [run for method in methods for run in results[method.name]]
-    _keep_to_runs(axes, np.concatenate([run.column(panel.curve) for run in runs]))
+    _keep_to_runs(axes, np.concatenate([list(values_of(run, panel.curve)) for run in runs]))
   _label_over_steps(axes, experiment, panel.label)
+
+
+def _values_of(panel: Panel) -> Callable[[RunResult, str], Iterable[float]]:
+  """What a panel shows of a run's column."""
+  if panel.cumulative:
+    return statistics.running_sum
+  return functools.partial(statistics.running_mean, window=panel.window) if panel.window > 1 else RunResult.column
 
 
 def _is_too_wide(band: Band, runs: int) -> bool:
@@ -145,12 +154,13 @@ def _draw_late(
   """A point for each run, maybe with the standard deviation over its evaluations, and a dashed line for each method's mean."""
   place = 0
   for method in methods:
-    colour, _ = styles[method.name]
+    colour, dashes = styles[method.name]
     values = [statistics.late_values(run, measure) for run in results[method.name]]
     places = [place + index for index, found in enumerate(values) if len(found)]
     means = [found.mean() for found in values if len(found)]
     spreads = [found.std() for found in values if len(found)] if measure.spread else None
-    axes.errorbar(places, means, spreads, fmt="o", color=colour, capsize=3)
+    filling = colour if dashes == _DASHES[0] else "white"
+    axes.errorbar(places, means, spreads, fmt="o", color=colour, markerfacecolor=filling, capsize=3)
     if means:
       axes.hlines(np.mean(means), place - 0.4, place + len(values) - 0.6, colors=colour, linestyles="--", linewidth=1)
     place += len(values) + 1

@@ -7,7 +7,7 @@ of improvement has that of a rank test, whatever the number of seeds. docs/exper
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -115,6 +115,21 @@ def running_sum(result: RunResult, column: str) -> Array:
   return sums
 
 
+def running_mean(result: RunResult, column: str, window: int) -> Array:
+  """The means of a curve over the last `window` evaluations up to each, [evaluations], of those that have a value."""
+  values = np.asarray(result.column(column), np.float64)
+  known = np.isfinite(values)
+
+  def sums(addends: Array) -> Array:
+    total = np.cumsum(addends)
+    total[window:] -= total[:-window].copy()
+    return total
+
+  counts = sums(known.astype(np.float64))
+  means: Array = np.where(counts > 0, sums(np.where(known, values, 0.0)) / np.maximum(counts, 1.0), np.nan)
+  return means
+
+
 def late_values(result: RunResult, measure: LateMeasure) -> Array:
   """A measure's values in a run's last evaluations; those without a value, and those that it leaves out, are not there."""
   steps, values = np.array(result.column("gradient_steps")), np.array(result.column(measure.curve))
@@ -134,7 +149,11 @@ def mean_of(values: Sequence[float] | Array) -> Estimate:
 
 
 def curve(
-  results: Sequence[RunResult], column: str, band: Band, cumulative: bool = False, over: Steps = "gradient_steps"
+  results: Sequence[RunResult],
+  column: str,
+  band: Band,
+  over: Steps = "gradient_steps",
+  values_of: Callable[[RunResult, str], Iterable[float]] = RunResult.column,
 ) -> Curve:
   """One method's curve: the mean over its seeds, and a band around it.
 
@@ -143,10 +162,9 @@ def curve(
     column: name of the curve's column.
     band: "std", the standard deviation over seeds, "interval", the 95 % interval of the mean at each point, or "percentiles",
       from the 20th to the 80th percentile of the seeds.
-    cumulative: whether the curve is that of the sums over the evaluations so far.
     over: the column of the steps.
+    values_of: gives a run's values of a column, [evaluations]: those themselves, or sums or means of them.
   """
-  values_of = running_sum if cumulative else RunResult.column
   pairs = [zip(result.column(over), values_of(result, column), strict=True) for result in results]
   runs = [{step: value for step, value in points if math.isfinite(value)} for points in pairs]
   steps = sorted(set.intersection(*(set(run) for run in runs)))

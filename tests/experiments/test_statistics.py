@@ -48,7 +48,7 @@ def test_steps_are_those_that_the_experiment_counts():
 def test_a_cumulative_curve_is_that_of_the_sums_over_the_evaluations_so_far():
   one, two = make_columns({"won": [0, 1, math.nan, 1]}), make_columns({"won": [1, 1, 1, 1]})
   np.testing.assert_array_equal(statistics.running_sum(one, "won"), [0, 1, 1, 2])
-  drawn = statistics.curve([one, two], "won", "std", cumulative=True)
+  drawn = statistics.curve([one, two], "won", "std", values_of=statistics.running_sum)
   np.testing.assert_array_equal(drawn.steps, [100, 200, 300, 400])
   np.testing.assert_array_equal(drawn.mean, [0.5, 1.5, 2, 3])
 
@@ -120,6 +120,14 @@ def test_a_curve_is_the_mean_over_seeds_at_the_evaluations_that_all_of_them_have
   np.testing.assert_allclose(drawn.high - drawn.mean, [8**0.5, 18**0.5])
   np.testing.assert_allclose(drawn.mean - drawn.low, [8**0.5, 18**0.5])
   assert drawn.runs == 2
+
+
+def test_a_running_mean_by_hand_leaves_out_what_has_no_value():
+  run = make_result([1, 2, 6, math.nan, 4])
+  assert statistics.running_mean(run, "eval_return", 1)[[0, 2, 4]].tolist() == [1, 6, 4]
+  assert statistics.running_mean(run, "eval_return", 2).tolist() == [1, 1.5, 4, 6, 4]
+  assert statistics.running_mean(run, "eval_return", 9).tolist() == [1, 1.5, 3, 3, 3.25]
+  assert math.isnan(statistics.running_mean(make_result([math.nan]), "eval_return", 2)[0])
 
 
 def test_a_band_is_the_interval_of_the_mean_and_nothing_where_all_seeds_agree():
