@@ -10,13 +10,16 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
+
+import psutil
 
 from experiments.jobs import Job, read_result, result_path, write_job
 from launch.process import FAILURE_FILE
 from launch.run_directory import RunDirectory, failure_file, take_failures
 
 _POLL_SECONDS = 0.2
+_MODULE = "experiments.one_run"
 # Each run has one core, on which threads of libraries would only get in each other's way. The networks are too small to gain
 # from a GPU, and as many runs as there are cores would not fit on one.
 _ENVIRONMENT = {
@@ -95,7 +98,7 @@ class _Running:
     arguments = [str(job_file), str(self._work), str(self._result), str(os.getpid())]
     with self.log.open("w") as log:
       self.process = subprocess.Popen(
-        [sys.executable, "-m", "experiments.one_run", *arguments],
+        [sys.executable, "-m", _MODULE, *arguments],
         env={**os.environ, **_ENVIRONMENT, FAILURE_FILE: str(failure_file(self._run.logs, "run"))},
         stdin=subprocess.DEVNULL,
         stdout=log,
@@ -172,8 +175,8 @@ def run_jobs(
   try:
     while (waiting or running) and not stop.is_set():
       while waiting and len(running) < processes:
-        core = next(iter(cores - {run.core for run in running}), None)
-        running.append(_Running(waiting.popleft(), folder, core))
+        free = cores - {run.core for run in running}
+        running.append(_Running(waiting.popleft(), folder, _least_taken(free)))
       for run in [run for run in running if run.process.poll() is not None]:
         running.remove(run)
         sentence = run.finish()
@@ -188,3 +191,13 @@ def run_jobs(
     with contextlib.suppress(OSError):
       folder.work.rmdir()  # It is empty if nothing failed.
   return failed
+
+
+def _least_taken(cores: Set[int | None]) -> int | None:
+  """Of these cores the one that the fewest runs have for their own, those of other commands included; None if there is none."""
+  taken: collections.Counter[int | None] = collections.Counter()
+  for process in psutil.process_iter():
+    with contextlib.suppress(psutil.Error):
+      if _MODULE in process.cmdline() and len(own := process.cpu_affinity()) == 1:
+        taken[own[0]] += 1
+  return min(cores, key=lambda core: (taken[core], core), default=None)

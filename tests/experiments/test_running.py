@@ -5,6 +5,8 @@ import csv
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -156,6 +158,37 @@ def test_every_run_has_a_core_of_its_own_while_there_are_enough(tmp_path, spare)
 
   run_jobs(jobs, Folder(tmp_path), len(jobs), stop, look, lambda job, sentence: None)
   assert sorted(found) == ([cores] * len(jobs) if spare else [[core] for core in cores])
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_a_run_takes_a_core_that_no_other_command_has_taken(tmp_path):
+  cores = os.sched_getaffinity(0)
+  first, second = sorted(cores)[:2]
+  others = [
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(120)", "experiments.one_run"])
+    for _ in range(5)  # So many that runs which are under way elsewhere do not matter.
+  ]
+  try:
+    for other in others:
+      os.sched_setaffinity(other.pid, {first})
+    stop = threading.Event()
+    found: list[list[int]] = []
+
+    def look(progress):
+      children = [child for child in psutil.Process().children() if "-m" in child.cmdline()]
+      if children:
+        found.extend(child.cpu_affinity() for child in children)
+        stop.set()
+
+    jobs = plan(make_experiment(), [known_method("uniform")], BUDGET, seeds=1)
+    os.sched_setaffinity(0, {first, second})
+    run_jobs(jobs, Folder(tmp_path), 1, stop, look, lambda job, sentence: None)
+  finally:
+    os.sched_setaffinity(0, cores)
+    for other in others:
+      other.kill()
+      other.wait()
+  assert found == [[second]]
 
 
 def test_a_killed_run_is_reported_and_starts_anew_the_next_time(tmp_path):
