@@ -30,16 +30,17 @@ class SlowLink:
     self._sockets = [self._listener]
     self._free_at = [0.0, 0.0]
     self._lock = threading.Lock()
-    threading.Thread(target=self._accept, daemon=True).start()
+    self._accepting = threading.Thread(target=self._accept, daemon=True)
+    self._accepting.start()
 
   def _accept(self) -> None:
     with contextlib.suppress(OSError):
       while True:
         client, _ = self._listener.accept()
         server = socket.socket()
+        self._sockets += [client, server]  # First, as the server may be gone.
         server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
         server.connect(self._target)
-        self._sockets += [client, server]
         for direction, (source, sink) in enumerate([(client, server), (server, client)]):
           threading.Thread(target=self._pass, args=(source, sink, direction), daemon=True).start()
 
@@ -57,6 +58,9 @@ class SlowLink:
 
   def close(self) -> None:
     """Ends all connections."""
+    with contextlib.suppress(OSError):
+      self._listener.shutdown(socket.SHUT_RDWR)
+    self._accepting.join()  # It may be about to take one more.
     for one in self._sockets:
       with contextlib.suppress(OSError):
         one.shutdown(socket.SHUT_RDWR)
