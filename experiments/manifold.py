@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 import numpy.typing as npt
-from acme import specs
 from gymnasium.envs.mujoco import MujocoEnv
 
 from configs import RunConfig
@@ -31,7 +30,6 @@ from learner.mixup.partners import make_partners
 from replay_memory.memory import ReplayMemory
 from replay_memory.plan import make_plan
 from replay_server.contract.codec import Packed, RowCodec
-from replay_server.contract.layout import make_row_codec
 
 # Their observations are all positions but the first one, which nothing depends on, and all velocities, cut at 10 in two of them.
 WORLDS = ("HalfCheetah", "Hopper", "Walker2d")
@@ -108,20 +106,14 @@ class Probe:
     Args:
       world: one of `WORLDS`.
     """
+    # Imported here, as that takes seconds.
+    from launch.roles import row_codec
+
     self.config: RunConfig = presets.get_config("td3", world)
     made = gymnasium.make(self.config.environment.name).unwrapped
     assert isinstance(made, MujocoEnv)
     self._world = made
-    observations, actions = made.observation_space, made.action_space
-    assert isinstance(observations, gymnasium.spaces.Box)
-    assert isinstance(actions, gymnasium.spaces.Box)
-    spec = specs.EnvironmentSpec(
-      observations=specs.Array(observations.shape, np.float32, "observation"),
-      actions=specs.BoundedArray(actions.shape, np.float32, actions.low, actions.high, "action"),
-      rewards=specs.Array((), np.float32, "reward"),
-      discounts=specs.BoundedArray((), np.float32, 0.0, 1.0, "discount"),
-    )
-    self.codec: RowCodec = make_row_codec(spec)
+    self.codec: RowCodec = row_codec(self.config)
 
   def collect(self, count: int, seed: int) -> Packed:
     """The first transitions of random actions, float32 [count, width]; those with a velocity that was cut are left out."""

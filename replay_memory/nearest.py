@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from configs.compiling import fused_helper, helper, kernel
+from replay_memory.kernels import NONE
 
 Float32 = npt.NDArray[np.float32]
 Int64 = npt.NDArray[np.int64]
 
-NONE = -1
 # Points of a tile, and components that are multiplied in one pass over it.
 _TILE = 512
 _COMPONENTS = 8

@@ -1,4 +1,4 @@
-"""The probe of mixed transitions: exact where nothing is mixed, and what a mixture by hand is off."""
+"""The probe of mixed transitions: exact where nothing is mixed, and in the units that it names."""
 
 import csv
 

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replay_memory.nearest import NONE, ExactIndex
+from replay_memory.kernels import NONE
+from replay_memory.nearest import ExactIndex
 
 
 def test_by_hand() -> None:
