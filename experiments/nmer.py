@@ -43,6 +43,8 @@ GROWTHS = (0.0, 0.1, 0.25)
 _WINDOW = 11
 _EVALUATIONS = 50
 _EPISODES = 5
+# Runs of 15,000 steps with so many evaluations would take most of their time for these.
+_FEW_EPISODES = 2
 _BLOCK = 10
 # The budgets that end before the paper's 10,000 random steps of TD3 have fewer of them.
 _FEW_RANDOM_STEPS = 1_000
@@ -235,6 +237,11 @@ def _with_few_random_steps(config: RunConfig) -> RunConfig:
   )
 
 
+def _small_ablation(config: RunConfig) -> RunConfig:
+  config = _with_few_random_steps(config)
+  return dataclasses.replace(config, evaluator=dataclasses.replace(config.evaluator, episodes=_FEW_EPISODES))
+
+
 def _quick() -> Budget:
   return Budget(3_000, seeds=2, change=_with_few_random_steps)
 
@@ -242,6 +249,6 @@ def _quick() -> Budget:
 def _ablation_budgets() -> dict[str, Budget]:
   return {
     "paper": Budget(200_000, seeds=4),
-    "small": Budget(15_000, seeds=2, change=_with_few_random_steps),
+    "small": Budget(15_000, seeds=2, change=_small_ablation),
     "quick": _quick(),
   }
