@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from configs import UserError
 from configs.exit_codes import ExitCode
 from configs.files import replace_text
-from experiments.curves import curves_csv, read_curves, read_peers
+from experiments.curves import curves_csv, read_curves, with_peers
 from experiments.definition import Budget, Calculation, Experiment, Method
 from experiments.jobs import Job, RunResult, plan, read_result, result_path, write_result
 from experiments.pool import FailedRun, Folder, run_jobs
@@ -162,9 +162,7 @@ def _write(
 
   base = folder.path / experiment.name
   replace_text(base.with_suffix(".csv"), curves_csv(experiment, results))
-  of_peers = read_peers(experiment, folder.path)
-  peers = [Method(peer.name, peer.label, lambda config: config) for peer in experiment.peers if peer.name in of_peers]
-  shown, runs = [*methods, *peers], results | of_peers
+  shown, runs = with_peers(experiment, methods, results, folder.path)
   pictures.draw(experiment, shown, runs, base.with_suffix(".png"))
   summary = tables.summary_markdown(experiment, shown, runs, budget, command)
   replace_text(base.with_suffix(".md"), summary)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from configs import UserError
-from experiments.definition import Experiment
+from experiments.definition import Experiment, Method
 from experiments.jobs import RunResult, format_value
 
 # They come before the experiment's columns; `config` is the digest of the run's job.
@@ -70,17 +70,23 @@ def read_curves(path: pathlib.Path) -> list[RunResult]:
   ]
 
 
-def read_peers(experiment: Experiment, folder: pathlib.Path) -> dict[str, list[RunResult]]:
-  """The runs of the experiment's peers whose files are in a folder; they may lack columns, and then have not measured them.
+def with_peers(
+  experiment: Experiment, methods: Sequence[Method], results: Results, folder: pathlib.Path
+) -> tuple[list[Method], Results]:
+  """The methods and their runs, and after them those of the experiment's peers whose files are in a folder.
+
+  A peer's file may lack columns: its runs have not measured them.
 
   Raises:
     UserError: a file is something else.
   """
-  return {
-    peer.name: [_completed(run, experiment.columns) for run in runs]
+  runs_of_peers = {
+    peer: [_completed(run, experiment.columns) for run in runs]
     for peer in experiment.peers
     if (runs := read_curves(folder / peer.file))
   }
+  peers = [Method(peer.name, peer.label, lambda config: config) for peer in runs_of_peers]
+  return [*methods, *peers], {**results, **{peer.name: runs for peer, runs in runs_of_peers.items()}}
 
 
 def _completed(run: RunResult, columns: Sequence[str]) -> RunResult:

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from configs import UserError
-from experiments.curves import curves_csv, read_curves, read_peers
+from experiments.curves import curves_csv, read_curves, with_peers
 from experiments.definition import Peer
 from tests.experiments.tiny import make_experiment, make_result
 
@@ -32,10 +32,14 @@ def test_no_file_has_no_runs(tmp_path):
 def test_runs_of_a_peer_whose_file_is_there_lack_what_it_has_not_measured(tmp_path):
   peers = (Peer("ppo", "PPO", "other.csv"), Peer("acer", "ACER", "none.csv"))
   experiment = dataclasses.replace(EXPERIMENT, peers=peers)
-  assert read_peers(experiment, tmp_path) == {}
+  ours = {"uniform": [make_result([1.0])]}
+  assert with_peers(experiment, experiment.methods, ours, tmp_path) == ([*experiment.methods], ours)
   (tmp_path / "other.csv").write_text("method,seed,config,gradient_steps,eval_return\nppo,0,0,100,1.5\nppo,0,0,200,\n")
-  ((name, (run,)),) = read_peers(experiment, tmp_path).items()
-  assert (name, run.columns) == ("ppo", experiment.columns)
+  methods, runs = with_peers(experiment, experiment.methods, ours, tmp_path)
+  assert [method.label for method in methods[len(experiment.methods) :]] == ["PPO"]
+  (run,) = runs["ppo"]
+  assert runs == {**ours, "ppo": [run]}
+  assert run.columns == experiment.columns
   assert run.column("gradient_steps") == [100, 200]
   assert run.column("eval_return") == pytest.approx([1.5, math.nan], nan_ok=True)
   assert run.column("environment_steps") == pytest.approx([math.nan, math.nan], nan_ok=True)

@@ -7,7 +7,7 @@ import shlex
 import numpy as np
 import pytest
 
-from experiments.curves import read_curves
+from experiments.curves import read_curves, with_peers
 from experiments.jobs import plan
 from experiments.registry import CALCULATIONS, EXPERIMENTS, find_budget, find_experiment, find_seeds
 from experiments.statistics import difference_of_means, steps_to
@@ -39,7 +39,7 @@ def test_a_committed_result_is_what_its_command_gives(name):
     (job.method, job.seed, job.digest) for job in jobs
   )
   results = {method.name: [run for run in runs if run.method == method.name] for method in methods}
-  assert summary_markdown(experiment, methods, results, budget, command) == text
+  assert summary_markdown(experiment, *with_peers(experiment, methods, results, RESULTS), budget, command) == text
   assert (RESULTS / f"{name}.png").stat().st_size > 10_000
 
 
@@ -57,7 +57,8 @@ def test_sset_takes_fewer_updates_than_uniform_replay_beyond_doubt(name):
 
 def test_nothing_else_lies_there():
   names = {path.stem for path in RESULTS.iterdir() if path.is_file()} - {"README"}
-  assert names <= {*EXPERIMENTS, *CALCULATIONS}
+  peers = {pathlib.Path(peer.file).stem for name in EXPERIMENTS for peer in find_experiment(name).peers}
+  assert names <= {*EXPERIMENTS, *CALCULATIONS, *peers}
 
 
 @pytest.mark.parametrize("name", CALCULATIONS)
