@@ -7,6 +7,7 @@ import numpy as np
 from acme import specs
 
 from configs import ReplayConfig, RunConfig, TableSpec
+from learner.mixup.rows import Layout
 from replay_memory.memory import ReplayMemory
 from replay_memory.plan import make_plan
 from replay_server.contract.layout import make_row_codec
@@ -18,6 +19,8 @@ SPEC = specs.EnvironmentSpec(
   discounts=specs.BoundedArray((), np.float32, 0, 1, "discount"),
 )
 CODEC = make_row_codec(SPEC)
+# Words of a row that distances are made of.
+POINT = Layout.of(CODEC).point
 _BLANK = {field.name: np.zeros(field.shape, field.dtype) for field in CODEC.fields}
 
 
@@ -62,3 +65,25 @@ def memory_of(capacity: int) -> ReplayMemory:
   """An empty memory of such rows with the default table alone."""
   config = RunConfig(replay=ReplayConfig(capacity=capacity, default=TableSpec("default", 1.0, min_size=1)))
   return ReplayMemory(make_plan(config, CODEC.width), CODEC)
+
+
+class NeighborOracle:
+  """z-scores and all distances in float64, of the rows that are stored when it is made."""
+
+  def __init__(self, memory: ReplayMemory):
+    self.handles = memory.handles_of(memory.slots)
+    points = memory.take(memory.slots)[:, POINT].astype(np.float64)
+    self.mean, deviation = points.mean(axis=0), points.std(axis=0)
+    varies = (points != points[0]).any(axis=0)
+    self.scale = np.where(varies, 1 / np.where(varies, deviation, 1), 0)
+    self.points = self.scaled(points)
+
+  def scaled(self, points: np.ndarray) -> np.ndarray:
+    scaled: np.ndarray = (points - self.mean) * self.scale
+    return scaled
+
+  def distances(self, memory: ReplayMemory, slot: int) -> dict[int, float]:
+    """Handle -> distance, of all rows but the one itself."""
+    own = self.scaled(memory.take(np.array([slot]))[:, POINT].astype(np.float64))
+    found = zip(self.handles.tolist(), np.linalg.norm(self.points - own, axis=1).tolist(), strict=True)
+    return {handle: distance for handle, distance in found if handle != memory.handles_of(np.array([slot]))[0]}

@@ -9,14 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from configs import UserError
-from learner.mixup.rows import Layout
 from replay_memory.kernels import NONE
 from replay_memory.memory import ReplayMemory
 from replay_memory.neighbors import Neighbors, bytes_of
 from replay_memory.zscores import ZScores
-from tests.mixable import CODEC, memory_of, random_rows, row
-
-POINT = Layout.of(CODEC).point
+from tests.mixable import CODEC, POINT, NeighborOracle, memory_of, random_rows, row
 
 
 def neighbors_of(memory: ReplayMemory, count: int, growth: float = 0.0, **options: Any) -> tuple[Neighbors, ZScores]:
@@ -24,29 +21,7 @@ def neighbors_of(memory: ReplayMemory, count: int, growth: float = 0.0, **option
   return Neighbors(memory, zscores, count, **options), zscores
 
 
-class Oracle:
-  """z-scores and distances in float64, of the rows that are stored when it is made."""
-
-  def __init__(self, memory: ReplayMemory):
-    self.handles = memory.handles_of(memory.slots)
-    points = memory.take(memory.slots)[:, POINT].astype(np.float64)
-    self.mean, deviation = points.mean(axis=0), points.std(axis=0)
-    varies = (points != points[0]).any(axis=0)
-    self.scale = np.where(varies, 1 / np.where(varies, deviation, 1), 0)
-    self.points = self.scaled(points)
-
-  def scaled(self, points: np.ndarray) -> np.ndarray:
-    scaled: np.ndarray = (points - self.mean) * self.scale
-    return scaled
-
-  def distances(self, memory: ReplayMemory, slot: int) -> dict[int, float]:
-    """Handle -> distance, of all rows but the one itself."""
-    own = self.scaled(memory.take(np.array([slot]))[:, POINT].astype(np.float64))
-    found = zip(self.handles.tolist(), np.linalg.norm(self.points - own, axis=1).tolist(), strict=True)
-    return {handle: distance for handle, distance in found if handle != memory.handles_of(np.array([slot]))[0]}
-
-
-def check_list(memory: ReplayMemory, neighbors: Neighbors, oracle: Oracle, slot: int, count: int) -> None:
+def check_list(memory: ReplayMemory, neighbors: Neighbors, oracle: NeighborOracle, slot: int, count: int) -> None:
   distances = oracle.distances(memory, slot)
   found = neighbors.list_of(slot).tolist()
   assert len(set(found)) == len(found) == min(count, len(distances))
@@ -114,7 +89,7 @@ def test_without_growth_lists_are_the_oracles_at_every_size(
     received += added
     slots = rng.choice(memory.slots, 5)
     partners = neighbors.partners(slots, rng)
-    oracle = Oracle(memory)
+    oracle = NeighborOracle(memory)
     for slot, partner in zip(slots.tolist(), partners.tolist(), strict=True):
       check_list(memory, neighbors, oracle, slot, count)
       listed = neighbors.list_of(slot).tolist()
@@ -137,7 +112,7 @@ def test_with_growth_a_list_is_the_oracles_of_the_moment_of_the_index_and_none_i
     slots = rng.choice(memory.slots, 5)
     partners = neighbors.partners(slots, rng)
     if zscores.epoch != epoch:
-      epoch, oracle = zscores.epoch, Oracle(memory)
+      epoch, oracle = zscores.epoch, NeighborOracle(memory)
     assert oracle is not None
     assert zscores.growth <= growth
     for slot, partner in zip(slots.tolist(), partners.tolist(), strict=True):

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 from acme import specs
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from configs import RunConfig, UserError, load_config
 from configs.methods import apply_method
@@ -14,7 +16,7 @@ from learner.mixup.mixup import Mixup, Partners, check_mixup, make_mixup
 from learner.mixup.partners import bytes_beside, make_partners
 from learner.mixup.rows import Layout
 from replay_memory.memory import ReplayMemory
-from tests.mixable import CODEC, SPEC, memory_of, random_rows, row
+from tests.mixable import CODEC, POINT, SPEC, NeighborOracle, memory_of, random_rows, row
 
 LAYOUT = Layout.of(CODEC)
 KINDS = ("neighbors", "mixup", "continuous", "s4rl", "noise")
@@ -57,6 +59,61 @@ def test_a_row_is_mixed_with_its_nearest_neighbour_and_lies_between_the_two() ->
   assert ((shares >= -1e-5) & (shares <= 1 + 1e-5)).all()
   assert mixed[:, words] == pytest.approx(nearest[:, words] + shares[:, None] * spans, abs=1e-4)
   assert mixup.metrics()["mixup_distance"] == pytest.approx(distances.min(axis=1).mean(), rel=1e-3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+  seed=st.integers(0, 2**32 - 1),
+  capacity=st.integers(2, 40),
+  count=st.integers(1, 12),
+  constant=st.booleans(),
+  levels=st.sampled_from([2, 4, 1_000_000]),
+)
+def test_whole_batches_are_the_oracles_at_every_size_and_k(
+  seed: int, capacity: int, count: int, constant: bool, levels: int
+) -> None:
+  rng = np.random.default_rng(seed)
+  memory = memory_of(capacity)
+  mixup = mixup_of(memory, seed, kind="neighbors", neighbors=NeighborsConfig(count, growth=0.0))
+  received = 0
+  for added in rng.integers(1, 12, 8).tolist():
+    rows = random_rows(rng, added, first=received)
+    rows[:, POINT] = np.round(rows[:, POINT] * levels) / levels  # Few levels make equal rows.
+    if constant:
+      rows[:, POINT[0]] = 7
+    memory.add(rows)
+    received += added
+    slots = rng.choice(memory.slots, 6)
+    oracle = NeighborOracle(memory)
+    for slot, own, mixed in zip(slots.tolist(), *applied(memory, mixup, slots), strict=True):
+      check_mixed(own, mixed, nearest_rows(memory, oracle, slot, count))
+
+
+def nearest_rows(memory: ReplayMemory, oracle: NeighborOracle, slot: int, count: int) -> np.ndarray:
+  """The rows that a row may be mixed with, float32 [n, width]; n > k where several are as far as the last."""
+  distances = oracle.distances(memory, slot)
+  farthest = sorted(distances.values())[:count][-1:]
+  handles = [handle for handle, distance in distances.items() if distance <= farthest[0] + 3e-3]
+  return memory.take(memory.slots_of(np.array(handles, np.uint64)))
+
+
+def check_mixed(own: np.ndarray, mixed: np.ndarray, others: np.ndarray) -> None:
+  """The row lies between itself and one of the others, or is as it was where it or one of them is terminated."""
+  words = LAYOUT.mixed
+  assert np.delete(mixed, words).tobytes() == np.delete(own, words).tobytes()
+  own_words, mixed_words = own[words].astype(np.float64), mixed[words].astype(np.float64)
+  if LAYOUT.is_terminated(own[None])[0] or not len(others):
+    assert mixed.tolist() == own.tolist()
+    return
+  is_terminated = LAYOUT.is_terminated(others)
+  if is_terminated.any() and (mixed == own).all():
+    return
+  misses = []
+  for other in others[~is_terminated][:, words].astype(np.float64):
+    span = own_words - other
+    share = np.clip((mixed_words - other) @ span / max(1e-12, span @ span), 0, 1)
+    misses.append(np.abs(other + share * span - mixed_words).max())
+  assert min(misses) < 1e-5
 
 
 @pytest.mark.parametrize("alpha", [0.4, 1.0, 5.0])
