@@ -1,10 +1,11 @@
 """Rows of a world with continuous observations and actions, for tests of what mixes them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from acme import specs
+from hypothesis import strategies as st
 
 from configs import ReplayConfig, RunConfig, TableSpec
 from learner.mixup.rows import Layout
@@ -65,6 +66,39 @@ def memory_of(capacity: int) -> ReplayMemory:
   """An empty memory of such rows with the default table alone."""
   config = RunConfig(replay=ReplayConfig(capacity=capacity, default=TableSpec("default", 1.0, min_size=1)))
   return ReplayMemory(make_plan(config, CODEC.width), CODEC)
+
+
+# Seeds, sizes and kinds of rows with which neighbours are compared with an oracle's, for `given`.
+STREAMS: dict[str, st.SearchStrategy[Any]] = {
+  "seed": st.integers(0, 2**32 - 1),
+  "capacity": st.integers(2, 40),
+  "count": st.integers(1, 12),
+  "constant": st.booleans(),
+  "levels": st.sampled_from([2, 4, 1_000_000]),
+}
+
+
+def grown(
+  memory: ReplayMemory, rng: np.random.Generator, times: int, constant: bool, levels: int
+) -> Iterator["NeighborOracle"]:
+  """Adds random rows so many times, beyond the capacity too, and gives the oracle of what is stored after each.
+
+  Args:
+    memory: to add to.
+    rng: of the rows.
+    times: how often.
+    constant: whether the first component is the same in all rows.
+    levels: values from one whole number to the next; few of them make equal rows.
+  """
+  received = 0
+  for added in rng.integers(1, 12, times).tolist():
+    rows = random_rows(rng, added, first=received)
+    rows[:, POINT] = np.round(rows[:, POINT] * levels) / levels
+    if constant:
+      rows[:, POINT[0]] = 7
+    memory.add(rows)
+    received += added
+    yield NeighborOracle(memory)
 
 
 class NeighborOracle:

@@ -13,7 +13,7 @@ from replay_memory.kernels import NONE
 from replay_memory.memory import ReplayMemory
 from replay_memory.neighbors import Neighbors, bytes_of
 from replay_memory.zscores import ZScores
-from tests.mixable import CODEC, POINT, NeighborOracle, memory_of, random_rows, row
+from tests.mixable import CODEC, POINT, STREAMS, NeighborOracle, grown, memory_of, random_rows, row
 
 
 def neighbors_of(memory: ReplayMemory, count: int, growth: float = 0.0, **options: Any) -> tuple[Neighbors, ZScores]:
@@ -66,30 +66,16 @@ def test_the_only_row_has_no_partner() -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-  seed=st.integers(0, 2**32 - 1),
-  capacity=st.integers(2, 40),
-  count=st.integers(1, 12),
-  constant=st.booleans(),
-  levels=st.sampled_from([2, 4, 1_000_000]),
-)
+@given(**STREAMS)
 def test_without_growth_lists_are_the_oracles_at_every_size(
   seed: int, capacity: int, count: int, constant: bool, levels: int
 ) -> None:
   rng = np.random.default_rng(seed)
   memory = memory_of(capacity)
   neighbors, _ = neighbors_of(memory, count)
-  received = 0
-  for added in rng.integers(1, 12, 12).tolist():
-    rows = random_rows(rng, added, first=received)
-    rows[:, POINT] = np.round(rows[:, POINT] * levels) / levels  # Few levels make equal rows.
-    if constant:
-      rows[:, POINT[0]] = 7
-    memory.add(rows)
-    received += added
+  for oracle in grown(memory, rng, 12, constant, levels):
     slots = rng.choice(memory.slots, 5)
     partners = neighbors.partners(slots, rng)
-    oracle = NeighborOracle(memory)
     for slot, partner in zip(slots.tolist(), partners.tolist(), strict=True):
       check_list(memory, neighbors, oracle, slot, count)
       listed = neighbors.list_of(slot).tolist()
