@@ -232,11 +232,12 @@ def test_a_worker_the_learner_and_the_server_that_are_killed_come_back_by_themse
   ) as run:
     run_dir = run_dir_of(run)
     wait_for(lambda: has_checkpoint(run_dir), START_SECONDS, "a checkpoint")
-    before = wait_for(lambda: status_after(run_dir, gradient_steps=0), START_SECONDS, "the first gradient steps")
+    wait_for(lambda: status_after(run_dir, gradient_steps=0), START_SECONDS, "the first gradient steps")
+    wait_for(lambda: len(alive_roles(run_dir)) == 2, START_SECONDS, "word of both roles")
     own = run.children()
-    for role in before["roles"]:
-      os.kill(role["pid"], KILL)
-    killed = {role["pid"] for role in before["roles"]}
+    killed = alive_roles(run_dir)
+    for process in killed:
+      os.kill(process, KILL)
     wait_for(lambda: not killed & alive_roles(run_dir) and len(alive_roles(run_dir)) == 2, START_SECONDS, "both again")
     assert status_of(run_dir)["lives"] == {"server": 1, "actor_0": 2, "learner": 2}
     again = status_of(run_dir)
@@ -266,9 +267,9 @@ def test_a_role_that_is_given_up_ends_its_run_with_a_sentence_and_the_others_wri
     patch.setenv(supervision.RESTARTS, json.dumps(quick))
     with cli(tmp_path, "train", "train", *ENDLESS, f"--run_root={tmp_path}") as run:
       run_dir = run_dir_of(run)
-      status = wait_for(lambda: status_after(run_dir, gradient_steps=0), START_SECONDS, "the first gradient steps")
+      wait_for(lambda: status_after(run_dir, gradient_steps=0), START_SECONDS, "the first gradient steps")
       own = run.children()
-      (worker,) = [role for role in status["roles"] if role["name"] == "actor_0"]
+      (worker,) = wait_for(lambda: alive_workers(run_dir), START_SECONDS, "word of the worker")
       os.kill(worker["pid"], KILL)
       assert run.wait(120) == 137, run.output()
   assert_all_gone([child.pid for child in own])
