@@ -144,8 +144,6 @@ def timed(step: Callable[[], None], updates: int, seconds: float) -> Contender:
 
 def _update(updates: Updates, block: npt.NDArray[np.float32], device: str, controls: Mapping[str, float]) -> None:
   with tf.device(device):
-    weights, tables = tf.ones(block.shape[:2]), tf.zeros(block.shape[:2], tf.int64)
-    columns = {name: tf.zeros(block.shape[:2]) for name in updates.algorithm.INPUTS}
-    metrics, outputs = updates.update_block(tf.constant(block), weights, tables, columns, updates.controls(0, controls))
-    for tensor in (metrics, *outputs.values()):
-      tensor.numpy()
+    weights, tables = np.ones(block.shape[:2], np.float32), np.zeros(block.shape[:2], np.int64)
+    columns = {name: np.zeros(block.shape[:2], np.float32) for name in updates.algorithm.INPUTS}
+    updates.update_block(block, weights, tables, columns, updates.controls(0, controls))

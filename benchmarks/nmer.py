@@ -156,8 +156,5 @@ class _Loop:
     if self._mixup is not None:
       rows = self._mixup.apply(rows, draws.slots)
     with tf.device(self._device):
-      metrics, outputs = self._updates.update_block(
-        tf.constant(rows), tf.ones(rows.shape[:2]), tf.constant(draws.tables), {}, self._updates.controls(0)
-      )
-      for tensor in (metrics, *outputs.values()):
-        tensor.numpy()
+      weights = np.ones(rows.shape[:2], np.float32)
+      self._updates.update_block(rows, weights, draws.tables, {}, self._updates.controls(0))

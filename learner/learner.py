@@ -321,15 +321,8 @@ class Learner(core.Learner):
     """Learns from a block; returns the metrics, float32 [K, metrics], and the algorithm's outputs for the rows."""
     updates = self.parts.updates
     with tf.device(self.parts.device):
-      columns = {name: tf.constant(block.columns[name]) for name in updates.algorithm.INPUTS}
-      measured, outputs = updates.update_block(
-        tf.constant(block.rows),
-        tf.constant(weights),
-        tf.constant(block.tables),
-        columns,
-        updates.controls(self.gradient_steps, self.parts.source.controls()),
-      )
-      return measured.numpy(), {name: output.numpy() for name, output in outputs.items()}
+      controls = updates.controls(self.gradient_steps, self.parts.source.controls())
+      return updates.update_block(block.rows, weights, block.tables, block.columns, controls)
 
   def _diverged(self, what: str, where: str = "") -> UserError:
     self._is_finite = False

@@ -1,7 +1,9 @@
 """The updates of a run: several of them in one TensorFlow call, with everything that they change."""
 
+import functools
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +20,9 @@ from learner.optimizer import Optimizer
 from networks import concatenate_weights, operations_at_once
 from replay_server.contract import graph
 from replay_server.contract.codec import RowCodec
+
+Floats = npt.NDArray[np.float32]
+Integers = npt.NDArray[np.int64]
 
 # Rows of one forward pass outside an update.
 _ROWS_AT_ONCE = 16_384
@@ -60,6 +65,7 @@ class Updates(tf.Module):
     self._evaluate = tf.function(
       self._evaluate_packed, input_signature=[tf.TensorSpec([None, codec.width], tf.float32)], autograph=False
     )
+    self._functions = _Functions()
     self._update_one = self._update_packed
     # On a GPU, XLA would need the CUDA compiler besides the libraries. On a CPU it runs one operation after another.
     is_on_gpu = "GPU" in algorithm.policy.trainable_variables[0].device
@@ -70,12 +76,12 @@ class Updates(tf.Module):
   def _optimizers(self) -> list[Optimizer]:
     return [module for module in self.submodules if isinstance(module, Optimizer)]
 
-  def controls(self, updates: int, of_source: Mapping[str, float] = types.MappingProxyType({})) -> dict[str, tf.Tensor]:
-    """All controls of the algorithm, the rule and the source after `updates` gradient steps, float32 () each."""
+  def controls(self, updates: int, of_source: Mapping[str, float] = types.MappingProxyType({})) -> dict[str, float]:
+    """All controls of the algorithm, the rule and the source after `updates` gradient steps."""
     values = {**self.algorithm.controls(updates), **self.rule.controls(updates), **of_source}
     if self._learner.final_learning_rate is not None:
       values[RATE_SCALE] = self._learner.learning_rate_scale_at(updates)
-    return {name: tf.constant(value, tf.float32) for name, value in values.items()}
+    return values
 
   def normalize(self, rows: npt.NDArray[np.float32]) -> None:
     """Sets the normalisation of observations to the moments of these rows' observations, float32 [n, width].
@@ -98,15 +104,9 @@ class Updates(tf.Module):
   def _evaluate_packed(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
     return dict(self.algorithm.evaluate(graph.unpack(self._codec, rows)))
 
-  @tf.function
   def update_block(
-    self,
-    rows: tf.Tensor,
-    weights: tf.Tensor,
-    tables: tf.Tensor,
-    columns: Mapping[str, tf.Tensor],
-    controls: Mapping[str, tf.Tensor],
-  ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    self, rows: Floats, weights: Floats, tables: Integers, columns: Mapping[str, Floats], controls: Mapping[str, float]
+  ) -> tuple[Floats, dict[str, Floats]]:
     """Makes one update for each batch, in order.
 
     Args:
@@ -120,17 +120,53 @@ class Updates(tf.Module):
       (the numbers `Algorithm.METRICS` of every update, float32 [K, metrics]; the columns `Algorithm.OUTPUTS`, float32 [K, batch]
       each).
     """
+    # A call of TensorFlow takes as long as the arrays that it is given are many: with one update a call, a third of all the time.
+    numbers = np.stack([weights, *(columns[name] for name in self.algorithm.INPUTS)], axis=1)
+    values = np.array(list(controls.values()), np.float32)
+    arrays = (rows, numbers, tables, values)
+    function = self._functions.of(tuple(controls), arrays, self._update_packed_block)
+    metrics, outputs = function(*map(tf.constant, arrays))
+    by_output = np.moveaxis(outputs.numpy(), 1, 0)
+    return metrics.numpy(), dict(zip(self.algorithm.OUTPUTS, by_output, strict=True))
+
+  def _update_packed_block(
+    self, names: Sequence[str], rows: tf.Tensor, numbers: tf.Tensor, tables: tf.Tensor, values: tf.Tensor
+  ) -> tuple[tf.Tensor, tf.Tensor]:
+    """`update_block` with the outputs stacked, float32 [K, outputs, batch].
+
+    Args:
+      names: of the controls.
+      rows: float32 [K, batch, width].
+      numbers: float32 [K, 1 + inputs, batch], the weights and the columns.
+      tables: int64 [K, batch].
+      values: float32 [controls], the controls.
+    """
     updates = rows.shape[0]
-    metrics = tf.TensorArray(tf.float32, updates)
-    outputs = {name: tf.TensorArray(tf.float32, updates) for name in self.algorithm.OUTPUTS}
+    controls = {name: values[index] for index, name in enumerate(names)}
     self._measure(rows, tables)
     self._anneal(controls)
+    if updates == 1:
+      measured, output = self._update_at(0, rows, numbers, tables, controls)
+      return measured[tf.newaxis], output[tf.newaxis]
+    metrics, outputs = tf.TensorArray(tf.float32, updates), tf.TensorArray(tf.float32, updates)
     for index in tf.range(updates):
-      batch_columns = {name: column[index] for name, column in columns.items()}
-      values, batch_outputs = self._update_one(rows[index], weights[index], tables[index], batch_columns, controls)
-      metrics = metrics.write(index, values)
-      outputs = {name: array.write(index, batch_outputs[name]) for name, array in outputs.items()}
-    return metrics.stack(), {name: array.stack() for name, array in outputs.items()}
+      measured, output = self._update_at(index, rows, numbers, tables, controls)
+      metrics, outputs = metrics.write(index, measured), outputs.write(index, output)
+    return metrics.stack(), outputs.stack()
+
+  @tf.autograph.experimental.do_not_convert
+  def _update_at(
+    self,
+    index: tf.Tensor | int,
+    rows: tf.Tensor,
+    numbers: tf.Tensor,
+    tables: tf.Tensor,
+    controls: Mapping[str, tf.Tensor],
+  ) -> tuple[tf.Tensor, tf.Tensor]:
+    algorithm = self.algorithm
+    columns = {name: numbers[index, 1 + place] for place, name in enumerate(algorithm.INPUTS)}
+    metrics, outputs = self._update_one(rows[index], numbers[index, 0], tables[index], columns, controls)
+    return metrics, tf.stack([outputs[name] for name in algorithm.OUTPUTS])
 
   @tf.function
   def policy_weights(self) -> tf.Tensor:
@@ -171,6 +207,23 @@ class Updates(tf.Module):
     batch = Batch(fields, weights, tables, columns, controls)
     metrics, outputs = self.algorithm.update(batch, self.rule)
     return tf.stack([metrics[name] for name in self.algorithm.METRICS]), dict(outputs)
+
+
+class _Functions:
+  """TensorFlow functions of arrays, by their shapes; TensorFlow's own search for the function takes a tenth of an update."""
+
+  def __init__(self) -> None:
+    self._of: dict[tuple[Sequence[str], tuple[tuple[int, ...], ...]], Callable[..., Any]] = {}
+
+  def of(
+    self, names: Sequence[str], arrays: Sequence[npt.NDArray[Any]], function: Callable[..., Any]
+  ) -> Callable[..., Any]:
+    """The compiled function of the arrays, which `function` takes after the names."""
+    key = names, tuple(array.shape for array in arrays)
+    if key not in self._of:
+      signature = [tf.TensorSpec(array.shape, array.dtype) for array in arrays]
+      self._of[key] = tf.function(functools.partial(function, names)).get_concrete_function(*signature)
+    return self._of[key]
 
 
 def make_updates(config: RunConfig, codec: RowCodec, spec: specs.EnvironmentSpec, seed: int) -> Updates:

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from learner.optimizer import Optimizer
 from learner.updates import Updates
@@ -60,12 +59,12 @@ def update(
   shape = rows.shape[:2]
   controls = updates.controls(0)
   if cagrad is not None:  # Rules other than CAGrad have no such control.
-    controls = {name: tf.constant(cagrad, tf.float32) for name in controls}
+    controls = dict.fromkeys(controls, cagrad)
   metrics, outputs = updates.update_block(
-    tf.constant(rows),
-    tf.constant(np.ones(shape) if weights is None else weights, tf.float32),
-    tf.constant(np.zeros(shape) if tables is None else tables, tf.int64),
+    rows,
+    np.asarray(np.ones(shape) if weights is None else weights, np.float32),
+    np.asarray(np.zeros(shape) if tables is None else tables, np.int64),
     {},
     controls,
   )
-  return dict(zip(updates.algorithm.METRICS, metrics.numpy().T, strict=True)), outputs["td_error"].numpy()
+  return dict(zip(updates.algorithm.METRICS, metrics.T, strict=True)), outputs["td_error"]

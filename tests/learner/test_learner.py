@@ -87,8 +87,8 @@ def test_an_update_has_the_importance_weights_and_the_coefficient_of_its_gradien
     return blocks[-1]
 
   def updating(rows: Any, loss_weights: Any, row_tables: Any, columns: Any, controls: Any) -> Any:
-    weights.append(loss_weights.numpy())
-    coefficients.append(float(controls["cagrad_coefficient"]))
+    weights.append(loss_weights)
+    coefficients.append(controls["cagrad_coefficient"])
     return update_block(rows, loss_weights, row_tables, columns, controls)
 
   monkeypatch.setattr(source, "next_block", drawing)

@@ -42,14 +42,9 @@ def _update(
 ) -> dict[str, np.ndarray]:
   columns = {Q_RET: q_ret[None].astype(np.float32), IS_END: np.full((1, len(rows)), is_end, np.float32)}
   controls = updates.controls(0, {BETA: beta, LARGEST_RATIO_CONTROL: largest, RATE_SCALE: 1.0})
-  _, outputs = updates.update_block(
-    tf.constant(rows[None]),
-    tf.ones((1, len(rows))),
-    tf.zeros((1, len(rows)), tf.int64),
-    {name: tf.constant(column) for name, column in columns.items()},
-    controls,
-  )
-  return {name: output.numpy()[0] for name, output in outputs.items()}
+  weights, tables = np.ones((1, len(rows)), np.float32), np.zeros((1, len(rows)), np.int64)
+  _, outputs = updates.update_block(rows[None], weights, tables, columns, controls)
+  return {name: output[0] for name, output in outputs.items()}
 
 
 def _forward(weights: list[np.ndarray], observations: np.ndarray) -> tuple[np.ndarray, ...]:
