@@ -319,10 +319,10 @@ class Learner(core.Learner):
 
   def _update(self, block: Block, weights: Floats) -> tuple[Floats, dict[str, Floats]]:
     """Learns from a block; returns the metrics, float32 [K, metrics], and the algorithm's outputs for the rows."""
-    updates = self.parts.updates
+    updates, source = self.parts.updates, self.parts.source
     with tf.device(self.parts.device):
-      controls = updates.controls(self.gradient_steps, self.parts.source.controls())
-      return updates.update_block(block.rows, weights, block.tables, block.columns, controls)
+      controls = updates.controls(self.gradient_steps, source.controls())
+      return updates.update_block(block.rows, weights, block.tables, block.columns, controls, source.draw_ahead)
 
   def _diverged(self, what: str, where: str = "") -> UserError:
     self._is_finite = False

@@ -105,7 +105,13 @@ class Updates(tf.Module):
     return dict(self.algorithm.evaluate(graph.unpack(self._codec, rows)))
 
   def update_block(
-    self, rows: Floats, weights: Floats, tables: Integers, columns: Mapping[str, Floats], controls: Mapping[str, float]
+    self,
+    rows: Floats,
+    weights: Floats,
+    tables: Integers,
+    columns: Mapping[str, Floats],
+    controls: Mapping[str, float],
+    before_computing: Callable[[], None] = lambda: None,
   ) -> tuple[Floats, dict[str, Floats]]:
     """Makes one update for each batch, in order.
 
@@ -115,6 +121,7 @@ class Updates(tf.Module):
       tables: int64 [K, batch], the index of each row's table.
       columns: the columns `Algorithm.INPUTS`, float32 [K, batch] each.
       controls: from `controls`, for the whole block.
+      before_computing: called right before TensorFlow computes, for most of which it needs no lock of the interpreter's.
 
     Returns:
       (the numbers `Algorithm.METRICS` of every update, float32 [K, metrics]; the columns `Algorithm.OUTPUTS`, float32 [K, batch]
@@ -125,7 +132,9 @@ class Updates(tf.Module):
     values = np.array(list(controls.values()), np.float32)
     arrays = (rows, numbers, tables, values)
     function = self._functions.of(tuple(controls), arrays, self._update_packed_block)
-    metrics, outputs = function(*map(tf.constant, arrays))
+    tensors = [tf.constant(array) for array in arrays]
+    before_computing()
+    metrics, outputs = function(*tensors)
     by_output = np.moveaxis(outputs.numpy(), 1, 0)
     return metrics.numpy(), dict(zip(self.algorithm.OUTPUTS, by_output, strict=True))
 

@@ -13,7 +13,7 @@ _Drawn = TypeVar("_Drawn")
 
 
 class BackgroundDrawing(Generic[_Drawn]):
-  """A thread that draws a block when one is requested; with `prefetch`, the next one as soon as a block is taken."""
+  """A thread that draws a block when one is requested; with `prefetch`, the next one before it is, from `draw_ahead` on."""
 
   def __init__(
     self,
@@ -69,10 +69,12 @@ class BackgroundDrawing(Generic[_Drawn]):
     self._is_requested = False
     if isinstance(drawn, BaseException):
       raise drawn
-    block = self._finish(drawn)
+    return self._finish(drawn)
+
+  def draw_ahead(self) -> None:
+    """Begins to draw the next block, with `prefetch`; see `Source.draw_ahead`."""
     if self._prefetch:
       self._request()
-    return block
 
   def _request(self) -> None:
     if not self._is_requested:

@@ -282,6 +282,10 @@ class MemorySource:
   ) -> None:
     self._parts.memory.set_priorities(handles, tables, priorities)
 
+  def draw_ahead(self) -> None:
+    """Begins to draw the next block, if the learner prefetches."""
+    self._drawing.draw_ahead()
+
   def weights(self, block: Block, updates: int) -> npt.NDArray[np.float32]:
     """The product of all factors, float32 [K, batch]; 1 where there are none."""
     with self._lock:

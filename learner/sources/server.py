@@ -96,6 +96,10 @@ class ServerSource:
         mixup = self._mixup
         return block if mixup is None else dataclasses.replace(block, rows=mixup.apply(block.rows))
 
+  def draw_ahead(self) -> None:
+    """Begins to draw the next block, if the learner prefetches."""
+    self._drawing.draw_ahead()
+
   def weights(self, block: Block, updates: int) -> npt.NDArray[np.float32]:
     """The product of all factors, float32 [K, batch]; 1 where there are none."""
     return product(self._weightings, block, updates)

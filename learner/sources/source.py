@@ -28,7 +28,7 @@ class Model(Protocol):
 class Source(Protocol):
   """Supplies blocks, weighs their rows, and receives what was learned from them.
 
-  The learner's loop is `block = next_block(); weights(block, updates); ...; feed_back(block, outputs)`.
+  The learner's loop is `block = next_block(); weights(block, updates); draw_ahead(); ...; feed_back(block, outputs)`.
   """
 
   @property
@@ -57,6 +57,13 @@ class Source(Protocol):
     Raises:
       Stopped: stopped while waiting.
       ServerLost: the server does not answer.
+    """
+    ...
+
+  def draw_ahead(self) -> None:
+    """Begins to draw the next block, where the source draws ahead; called when the learner is about to compute.
+
+    TensorFlow computes without the interpreter's lock. Before, the two threads would only take that from each other.
     """
     ...
 

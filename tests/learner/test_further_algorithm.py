@@ -175,6 +175,9 @@ class ArraySource:
       self._rows[slots], zeros, slots.astype(np.uint64), 1 / sizes, sizes, quotas, np.ones(1), columns={"scale": scale}
     )
 
+  def draw_ahead(self) -> None:
+    """Draws nothing ahead."""
+
   def weights(self, block: Block, updates: int) -> np.ndarray:
     return np.ones(block.tables.shape, np.float32)
 

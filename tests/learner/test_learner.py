@@ -86,10 +86,10 @@ def test_an_update_has_the_importance_weights_and_the_coefficient_of_its_gradien
     blocks.append(next_block(*arguments))
     return blocks[-1]
 
-  def updating(rows: Any, loss_weights: Any, row_tables: Any, columns: Any, controls: Any) -> Any:
+  def updating(rows: Any, loss_weights: Any, row_tables: Any, columns: Any, controls: Any, ahead: Any) -> Any:
     weights.append(loss_weights)
     coefficients.append(controls["cagrad_coefficient"])
-    return update_block(rows, loss_weights, row_tables, columns, controls)
+    return update_block(rows, loss_weights, row_tables, columns, controls, ahead)
 
   monkeypatch.setattr(source, "next_block", drawing)
   monkeypatch.setattr(updates, "update_block", updating)
@@ -479,6 +479,14 @@ def test_the_learner_of_an_inline_run_draws_nothing_ahead(make_config, serve, le
   learner = learn(filled)
   learner.step()
   assert learner.metrics()["drawn_ahead"] == 0
+
+
+def test_the_next_block_is_drawn_from_when_the_update_of_the_last_one_is_computed(make_config, serve, learn) -> None:
+  filled = serve(make_config(TABLES, **{**FIELDS, "updates_per_block": 1, "prefetch": True}))
+  filled.fill("default", range(8))
+  learner = learn(filled)
+  learner.step()
+  wait_for(lambda: learner.parts.source.metrics()["drawn_ahead"] > 0)
 
 
 def test_a_device_that_is_not_there_is_refused_by_a_sentence() -> None:

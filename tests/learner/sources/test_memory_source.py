@@ -103,6 +103,7 @@ def test_no_more_than_one_block_is_drawn_ahead(tmp_path: pathlib.Path, prefetch:
     source.restore({})
     _feed(server, 10)
     source.next_block()
+    source.draw_ahead()
     ahead = 1 if prefetch else 0
     wait_for(lambda: size_of(server.connection, "default") == 100 - 28 - 8 * ahead)
     time.sleep(0.2)  # For a mistake to show.
@@ -422,6 +423,7 @@ def test_rows_of_an_open_block_are_stored_when_it_opens_its_streams_anew(tmp_pat
     source.restore({})
     _feed(server, 10)
     source.next_block()
+    source.draw_ahead()
     source.reopen()
     source.next_block()
     assert not {"memory_repeated_rows", "memory_lost_rows"} & source.metrics().keys()

@@ -67,6 +67,7 @@ class _Run:
     ahead = []
     for _ in range(blocks):
       self.source.next_block()
+      self.source.draw_ahead()
       self.blocks += 1
       ahead.append(self.ahead())
     return ahead
