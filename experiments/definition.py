@@ -13,6 +13,7 @@ Change = Callable[[RunConfig], RunConfig]
 Band = Literal["interval", "std", "percentiles"]
 # Columns that count a run's steps.
 Steps = Literal["gradient_steps", "environment_steps"]
+Scale = Literal["linear", "log"]
 
 # Columns of every run's curves, beside the experiment's own.
 EVALUATION_COLUMNS = ("environment_steps", "gradient_steps", "eval_return", "eval_length", "eval_solved")
@@ -80,6 +81,7 @@ class Panel:
     methods: names of the methods that it shows; empty for all.
     cumulative: whether it shows the sum over the evaluations so far, which the table has too, with a thin line for each run.
     window: the evaluations up to each one whose mean it shows, if it shows no sums.
+    scale: of the vertical axis; "log" for positive values of several orders of magnitude.
   """
 
   curve: str
@@ -87,6 +89,7 @@ class Panel:
   methods: tuple[str, ...] = ()
   cumulative: bool = False
   window: int = 1
+  scale: Scale = "linear"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,6 +104,7 @@ class LateMeasure:
     count: or else they are so many.
     given: a column that must be 1, such as that of "won", which leaves out the margins of lost races; empty for none.
     spread: whether the picture shows the standard deviation over a run's evaluations too; not for shares.
+    scale: as in `Panel`.
   """
 
   curve: str
@@ -110,6 +114,7 @@ class LateMeasure:
   count: int | None = None
   given: str = ""
   spread: bool = True
+  scale: Scale = "linear"
 
   @property
   def span(self) -> str:

@@ -116,7 +116,8 @@ def _draw_panel(
         axes.plot(run.column(experiment.over), shown, dashes, color=colour, alpha=0.5, linewidth=0.7)
     else:
       axes.fill_between(drawn.steps, drawn.low, drawn.high, color=colour, alpha=0.2, linewidth=0)
-  if not panel.cumulative:
+  axes.set_yscale(panel.scale)
+  if not panel.cumulative and panel.scale == "linear":
     runs = [run for method in methods for run in results[method.name]]
     _keep_to_runs(axes, np.concatenate([list(values_of(run, panel.curve)) for run in runs]))
   _label_over_steps(axes, experiment, panel.label)
@@ -164,6 +165,7 @@ def _draw_late(
     if means:
       axes.hlines(np.mean(means), place - 0.4, place + len(values) - 0.6, colors=colour, linestyles="--", linewidth=1)
     place += len(values) + 1
+  axes.set_yscale(measure.scale)
   axes.set_xticks([])
   axes.set_xlabel("runs")
   axes.set_ylabel(measure.label)

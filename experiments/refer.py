@@ -39,13 +39,13 @@ _FEW_EPISODES = 2
 _DIVERGENCE, _FAR_SHARE = "learner/refer_mean_divergence", "learner/refer_far_share"
 _PANELS = (
   Panel("train_return", "return of training episodes"),
-  Panel(_DIVERGENCE, "mean KL(μ || π) over memory, nats"),
+  Panel(_DIVERGENCE, "mean KL(μ || π) over memory, nats", scale="log"),
   Panel(_FAR_SHARE, "share of far-policy steps in memory"),
   Panel("eval_return", "return of the mean action"),
 )
 _LATE = (
   LateMeasure("train_return", "return, last fifth", "return of training episodes", 0.2),
-  LateMeasure(_DIVERGENCE, "KL over memory, last fifth", "mean KL over memory, nats", 0.2),
+  LateMeasure(_DIVERGENCE, "KL over memory, last fifth", "mean KL over memory, nats", 0.2, scale="log"),
 )
 
 

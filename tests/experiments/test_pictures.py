@@ -75,3 +75,24 @@ def test_a_band_of_few_seeds_neither_hides_the_curves_nor_makes_the_axis_longer(
   assert len(axes.lines) == lines
   span = 10 * (seeds - 1)
   assert -0.06 * span < axes.get_ylim()[0] < axes.get_ylim()[1] < 1.06 * span
+
+
+def test_divergences_are_drawn_on_a_logarithmic_axis_on_which_small_ones_show_beside_large_ones(tmp_path, monkeypatch):
+  experiment = find_experiment("refer_v_racer_swimmer")
+  kept = []
+  monkeypatch.setattr(Figure, "savefig", lambda self, path: kept.append(self))
+  column = experiment.columns.index("learner/refer_mean_divergence")
+  runs = {}
+  for method, divergence in (("er", 400.0), ("refer", 0.4)):
+    values = np.ones((2, len(experiment.columns)))
+    values[:, 0] = 1, 2
+    values[:, column] = divergence
+    runs[method] = [RunResult("0", method, seed, experiment.columns, tuple(map(tuple, values))) for seed in range(3)]
+  draw(experiment, experiment.select(["er", "refer"]), runs, tmp_path / "refer.png")
+  scales = {axes.get_ylabel(): axes.get_yscale() for axes in kept[0].axes}
+  assert scales["mean KL(μ || π) over memory, nats"] == scales["KL over memory, last fifth"] == "log"
+  assert scales["return of training episodes"] == "linear"
+  (panel,) = [axes for axes in kept[0].axes if axes.get_ylabel() == "mean KL(μ || π) over memory, nats"]
+  low, high = panel.get_ylim()
+  assert low < 0.4
+  assert high > 400
