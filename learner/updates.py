@@ -127,7 +127,7 @@ class Updates(tf.Module):
       (the numbers `Algorithm.METRICS` of every update, float32 [K, metrics]; the columns `Algorithm.OUTPUTS`, float32 [K, batch]
       each).
     """
-    # A call of TensorFlow takes as long as the arrays that it is given are many: with one update a call, a third of all the time.
+    # A call of TensorFlow takes longer for each array that it is given: with one update a call, a third of all the time.
     numbers = np.stack([weights, *(columns[name] for name in self.algorithm.INPUTS)], axis=1)
     values = np.array(list(controls.values()), np.float32)
     arrays = (rows, numbers, tables, values)

@@ -13,7 +13,7 @@ _Drawn = TypeVar("_Drawn")
 
 
 class BackgroundDrawing(Generic[_Drawn]):
-  """A thread that draws a block when one is requested; with `prefetch`, the next one before it is, from `draw_ahead` on."""
+  """A thread that draws a block when one is requested; with `prefetch`, `draw_ahead` requests the next one early."""
 
   def __init__(
     self,

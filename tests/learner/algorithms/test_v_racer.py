@@ -188,3 +188,23 @@ def test_rule_2_alone_brings_the_divergence_to_0() -> None:
   for _ in range(400):
     _update(updates, rows, np.zeros(len(rows)), beta=0.0)
   assert updates.evaluate(rows)[DIVERGENCE].mean() < min(1e-3, 0.01 * before)
+
+
+def test_a_block_of_three_updates_is_three_updates_of_one_block_each() -> None:
+  rng = np.random.default_rng(4)
+  (together, rows), (apart, _) = _make(), _make()
+  rows = np.stack([rows, rows[::-1], rows[rng.permutation(len(rows))]])
+  weights = rng.uniform(0.5, 1.5, rows.shape[:2]).astype(np.float32)
+  tables = np.zeros(rows.shape[:2], np.int64)
+  columns = {name: rng.normal(size=rows.shape[:2]).astype(np.float32) for name in (Q_RET, IS_END)}
+  controls = together.controls(0, {BETA: 0.7, LARGEST_RATIO_CONTROL: 5.0, RATE_SCALE: 0.5})
+  metrics, outputs = together.update_block(rows, weights, tables, columns, controls)
+  for index in range(3):
+    one = slice(index, index + 1)
+    own = {name: column[one] for name, column in columns.items()}
+    found, their_outputs = apart.update_block(rows[one], weights[one], tables[one], own, controls)
+    np.testing.assert_allclose(found, metrics[one], rtol=1e-5, atol=1e-6)
+    for name, output in their_outputs.items():
+      np.testing.assert_allclose(output, outputs[name][one], rtol=1e-5, atol=1e-6, err_msg=name)
+  for variable, other in zip(together.trainable_variables, apart.trainable_variables, strict=True):
+    np.testing.assert_allclose(variable, other, rtol=1e-5, atol=1e-6)
