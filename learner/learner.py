@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import math
 import pathlib
 import threading
 import time
@@ -38,6 +39,8 @@ _LEASE_POLL_SECONDS = 0.1
 _LONGEST_ROUND_SECONDS = 600.0
 # A busy server may be silent again and again; a checkpoint that is younger than this is not worth another one.
 _SILENCE_SAVE_SECONDS = 10.0
+# Heartbeats are far less frequent.
+_METRICS_SECONDS = 0.1
 
 
 class _SnapshotAnnounced(Exception):
@@ -115,7 +118,10 @@ class Learner(core.Learner):
     self._failures = RepeatedFailures()
     self._stop = stop
     self._activity = Activity()
-    self._metrics: dict[str, float] = {}
+    # The latest block's metrics, float32 [K, metrics], and TD errors, float32 [K, batch]; averaged when they are asked for.
+    self._measured: tuple[Floats, Floats] | None = None
+    self._of_source: Mapping[str, float] = {}
+    self._noted = -math.inf  # When `_of_source` was taken; s, monotonic.
     self.policies_published = self.own_gradient_steps = 0
     self.published: float | None = None
     self.checkpointed: float | None = None
@@ -129,9 +135,7 @@ class Learner(core.Learner):
       counters = parts.checkpoints.restore(manifest.run_id, parts.updates, parts.source, moment)
       if counters is None:
         parts.source.restore({})
-      self._metrics = dict(
-        parts.source.metrics()
-      )  # Before the first block, so that nobody takes full tables for empty ones.
+      self._note_metrics()  # Before the first block, so that nobody takes full tables for empty ones.
       self.gradient_steps = counters.gradient_steps if counters else 0
       # Workers tell policies apart by their version, so versions published after the checkpoint are not reused.
       self.policy_version = max(counters.policy_version if counters else 0, published_version)
@@ -153,7 +157,21 @@ class Learner(core.Learner):
 
   def metrics(self) -> Mapping[str, float]:
     """The metrics that the learner's heartbeats carry."""
-    return {**self._metrics, "gradient_steps": self.gradient_steps, "policy_version": self.policy_version}
+    counters = {"gradient_steps": self.gradient_steps, "policy_version": self.policy_version}
+    of_block: dict[str, float] = {}
+    if self._measured is not None:
+      measured, td_errors = self._measured
+      names = self.parts.updates.algorithm.METRICS
+      of_block = dict(zip(names, measured.mean(axis=0).tolist(), strict=True))
+      of_block["mean_abs_td_error"] = float(np.abs(td_errors).mean())
+    return {**of_block, **self._of_source, **counters}
+
+  def _note_metrics(self) -> None:
+    """Takes the source's metrics, which only this thread may ask for, and which take a fortieth of a small update."""
+    now = time.monotonic()
+    # What an inline run writes must not depend on the clock.
+    if self._manifest.inline or now - self._noted >= _METRICS_SECONDS:
+      self._of_source, self._noted = self.parts.source.metrics(), now
 
   def note_status(self, status: RunStatus) -> None:
     """Takes in what the server says of itself.
@@ -308,11 +326,8 @@ class Learner(core.Learner):
       raise self._diverged("loss is", f" (rows of the block: {rows})")
     self._require_lease()
     source.feed_back(block, outputs)
-    self._metrics = {
-      **dict(zip(algorithm.METRICS, measured.mean(axis=0).tolist(), strict=True)),
-      "mean_abs_td_error": float(np.abs(outputs["td_error"]).mean()),
-      **source.metrics(),
-    }
+    self._measured = measured, outputs["td_error"]
+    self._note_metrics()
     period = self._config.learner.publish_period_updates
     if before // period != self.gradient_steps // period:
       self.publish()
@@ -399,6 +414,8 @@ class Learner(core.Learner):
         self._activity.does("writing the last checkpoint")
         self.save()
     finally:
+      self._noted = -math.inf
+      self._note_metrics()
       self._close_parts()
 
   def _close_parts(self) -> None:

@@ -115,8 +115,12 @@ class ReplayMemory:
     self._codec = codec
     self.arrays = allocate(plan)
     self._rows: npt.NDArray[np.float32] = self.arrays.words.view(np.float32)
-    # A view, as looking a field up takes as long as drawing a small batch.
-    self._filled: npt.NDArray[np.int64] = self.arrays.tables.filled
+    # Views, as looking a field up takes as long as drawing a small batch.
+    tables, rows = self.arrays.tables, self.arrays.rows
+    self._filled: npt.NDArray[np.int64] = tables.filled
+    self._inserts: npt.NDArray[np.int64] = tables.inserts
+    self._draws: npt.NDArray[np.int64] = tables.draws
+    self._sequence: npt.NDArray[np.int64] = rows.sequence
     self._exponents = np.array([np.nan if exponent is None else exponent for exponent in plan.exponents])
     self._columns: dict[str, tuple[npt.NDArray[Any], Any]] = {}
     self._rules: list[Rule] = []
@@ -141,17 +145,17 @@ class ReplayMemory:
   @property
   def sizes(self) -> npt.NDArray[np.int64]:
     """Rows in each table, int64 [tables]."""
-    return _copied(self.arrays.tables.filled)
+    return self._filled.copy()
 
   @property
   def inserts(self) -> npt.NDArray[np.int64]:
     """Rows put into each table so far, int64 [tables]."""
-    return _copied(self.arrays.tables.inserts)
+    return self._inserts.copy()
 
   @property
   def draws(self) -> npt.NDArray[np.int64]:
     """Rows drawn from each table so far, int64 [tables]."""
-    return _copied(self.arrays.tables.draws)
+    return self._draws.copy()
 
   @property
   def largest_weights(self) -> npt.NDArray[np.float64]:
@@ -167,7 +171,7 @@ class ReplayMemory:
     """
     least, totals = self._roots(self.arrays.smallest), self._roots(self.arrays.nodes)
     shares = np.divide(least, totals, out=np.ones(len(totals)), where=totals > 0)
-    return np.where(totals > 0, shares * self.arrays.tables.filled, 1.0)
+    return np.where(totals > 0, shares * self._filled, 1.0)
 
   def _roots(self, nodes: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """The topmost nodes of the tables' trees, float64 [tables]; 0 for a table that has none."""
@@ -199,7 +203,8 @@ class ReplayMemory:
   @property
   def sequences(self) -> npt.NDArray[np.int64]:
     """The numbers of the stored rows in the stream, int64 [stored], ascending."""
-    return _copied(self.arrays.rows.sequence[self.slots])
+    sequences: npt.NDArray[np.int64] = self._sequence[self.slots]
+    return sequences
 
   def add(
     self,
@@ -231,7 +236,7 @@ class ReplayMemory:
     self._received = first + len(rows)
     now = self.counts
     slots = incoming.slot.astype(np.int64)
-    slots[self.arrays.rows.sequence[slots] != incoming.sequence] = NONE
+    slots[self._sequence[slots] != incoming.sequence] = NONE
     stored = slots[slots != NONE]
     for values, initial in self._columns.values():
       values[stored] = initial
@@ -323,7 +328,7 @@ class ReplayMemory:
     """The slots of rows drawn uniformly from all that are stored, with replacement, int64 [count]; of at least one row."""
     if not self.stored:
       raise ValueError("no row is stored")
-    sequence, fresh = self.arrays.rows.sequence, int(self.arrays.counts[kernels.FRESH_SLOTS])
+    sequence, fresh = self._sequence, int(self.arrays.counts[kernels.FRESH_SLOTS])
     slots = rng.integers(fresh, size=count)
     # Slots that are free for now are few, so drawing again is cheaper than a list of the others.
     while len(free := np.flatnonzero(sequence[slots] == NONE)):
@@ -339,18 +344,18 @@ class ReplayMemory:
   def slots_of(self, handles: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
     """The slot of each row, int64 [...]; `NONE` for one that is no longer stored."""
     slots, sequences = self._split(handles)
-    return np.where(self.arrays.rows.sequence[slots] == sequences, slots, NONE)
+    return np.where(self._sequence[slots] == sequences, slots, NONE)
 
   def holds(self, handles: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
     """Which tables hold each row, bool [..., tables]; none hold one that is no longer stored."""
     slots, sequences = self._split(handles)
-    stored = self.arrays.rows.sequence[slots] == sequences
+    stored = self._sequence[slots] == sequences
     held: npt.NDArray[np.bool_] = (self.arrays.position[slots] > 0) & stored[..., None]
     return held
 
   def handles_of(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
     """The handle of each row, uint64 [...], for the slots of stored rows, int64 [...]."""
-    handles: npt.NDArray[np.int64] = self.arrays.rows.sequence[slots] * self.plan.slots + slots
+    handles: npt.NDArray[np.int64] = self._sequence[slots] * self.plan.slots + slots
     return handles.view(np.uint64)
 
   def _split(self, handles: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -389,20 +394,24 @@ class ReplayMemory:
       )
     kernels.set_all_weights(self.arrays, table, self._weights(np.array(table), priorities))
 
-  def add_column(self, name: str, dtype: npt.DTypeLike, initial: Any) -> npt.NDArray[Any]:
+  def add_column(
+    self, name: str, dtype: npt.DTypeLike, initial: Any, place: npt.NDArray[Any] | None = None
+  ) -> npt.NDArray[Any]:
     """Adds a value for each row, which belongs to the state.
 
     Args:
       name: new in this memory.
       dtype: of the value.
       initial: value of a row when it is added.
+      place: [slots] of this dtype, where the values are kept; None for an array of their own.
 
     Returns:
       [slots], which the caller may change.
     """
     if name in self._columns:
       raise ValueError(f"there is a column {name!r} already")
-    values = np.full(self.plan.slots, initial, dtype)
+    values = np.empty(self.plan.slots, dtype) if place is None else place
+    values[:] = initial
     self._columns[name] = (values, initial)
     return values
 

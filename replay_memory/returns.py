@@ -15,6 +15,8 @@ Floats = npt.NDArray[np.float32]
 Slots = npt.NDArray[np.int64]
 
 _VALUE, _ACTION_VALUE, _END_VALUE, _Q_RET = "value", "action_value", "end_value", "q_ret"
+# Numbers kept for a step, and one place free: half a line of the processor's cache.
+_PLACES = 8
 # Added to the scale of rewards (ReF-ER, Appendix B).
 _EPSILON = 1e-7
 
@@ -77,17 +79,19 @@ class Returns:
     self._entered = 0
     self._log_ratio = ratios.log_ratio
     self._fields = memory.field("reward", codec), memory.field("discount", codec)
-    # Sweeps would take a third longer if they looked into whole rows, and made rho of its logarithm. A checkpoint has neither.
-    reward, discount, cut = (np.zeros(memory.plan.slots, np.float32) for _ in range(3))
+    # Side by side, as a sweep mostly waits for the main memory: a step's numbers come from there together. It would take a third
+    # longer if it looked into whole rows, and made rho of its logarithm; a checkpoint has neither copy.
+    places = np.zeros((memory.plan.slots, _PLACES), np.float32).T
+    reward, discount, cut, value, action_value, end_value, q_ret = places[:7]
     self._estimates = sweeps.Estimates(
       rows=memory.arrays.rows,
       reward=reward,
       discount=discount,
-      value=memory.add_column(_VALUE, np.float32, 0.0),
-      action_value=memory.add_column(_ACTION_VALUE, np.float32, 0.0),
+      value=memory.add_column(_VALUE, np.float32, 0.0, value),
+      action_value=memory.add_column(_ACTION_VALUE, np.float32, 0.0, action_value),
       cut=cut,
-      end_value=memory.add_column(_END_VALUE, np.float32, np.nan),
-      q_ret=memory.add_column(_Q_RET, np.float32, 0.0),
+      end_value=memory.add_column(_END_VALUE, np.float32, np.nan, end_value),
+      q_ret=memory.add_column(_Q_RET, np.float32, 0.0, q_ret),
     )
     memory.follow_with(self)
 

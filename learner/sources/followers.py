@@ -1,6 +1,7 @@
 """What a memory source keeps of each row besides its priority, for algorithms and gradient rules that ask for it."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -160,8 +161,7 @@ class Closeness(Follower):
 
   def feed_back(self, slots: Slots, outputs: Mapping[str, Floats]) -> None:
     """Takes in the rows' ratios, and then moves beta once for each update."""
-    stored = slots != NONE
-    self.ratios.set(slots[stored], outputs[LOG_RATIO][stored], outputs[DIVERGENCE][stored])
+    self.ratios.set(*_of_stored(slots, outputs[LOG_RATIO], outputs[DIVERGENCE]))
     self._far_share = self.ratios.far_share(self._refer.largest_ratio_at(self._steps))
     if self._refer.penalizes:
       for _ in range(len(slots)):
@@ -249,9 +249,8 @@ class ReturnEstimates(Follower):
 
   def feed_back(self, slots: Slots, outputs: Mapping[str, Floats]) -> None:
     """Takes in the rows' values, whose ratios were set before; the returns of all earlier steps follow."""
-    stored = slots != NONE
-    values = Values(*(column[stored] for column in _values_of(outputs)))
-    self._returns.learned(slots[stored], values, self._scale())
+    stored, *values = _of_stored(slots, *_values_of(outputs))
+    self._returns.learned(stored, Values(*values), self._scale())
 
   def state(self) -> State:
     """The scale of the last sweep of all."""
@@ -261,6 +260,14 @@ class ReturnEstimates(Follower):
     """Restores that scale."""
     if "swept_with" in state:
       self._swept_with = float(state["swept_with"])
+
+
+def _of_stored(slots: Slots, *columns: Floats) -> tuple[npt.NDArray[Any], ...]:
+  """The slots that are not `NONE`, int64 [n], and the columns there, [n] each."""
+  stored = slots != NONE
+  if stored.all():  # As almost always, and without copies.
+    return slots.ravel(), *(column.ravel() for column in columns)
+  return slots[stored], *(column[stored] for column in columns)
 
 
 def _values_of(outputs: Mapping[str, Floats]) -> Values:
