@@ -269,8 +269,12 @@ class MemorySource:
   def _add(self, rows: Packed, first: int) -> None:
     """Adds rows to the memory, but those that cannot be learned from; `first` is the first one's number in the stream."""
     memory = self._parts.memory
-    usable = np.flatnonzero(~self._parts.unusable.find(rows))
-    priorities = self.new_item_priorities
+    unusable = self._parts.unusable.find(rows)
+    priorities = self.new_item_priorities if self._priorities.in_use else None
+    if not unusable.any():  # As nearly always; an inline run adds row by row.
+      memory.add(rows, priorities, first)
+      return
+    usable = np.flatnonzero(~unusable)
     # Runs of usable rows; the numbers of the others are left out.
     for run in np.split(usable, np.flatnonzero(np.diff(usable) > 1) + 1):
       if len(run):
