@@ -122,6 +122,7 @@ class ReplayMemory:
     self._draws: npt.NDArray[np.int64] = tables.draws
     self._sequence: npt.NDArray[np.int64] = rows.sequence
     self._exponents = np.array([np.nan if exponent is None else exponent for exponent in plan.exponents])
+    self._of_priority_1 = self._new_weights(np.ones(len(plan.names)))
     self._columns: dict[str, tuple[npt.NDArray[Any], Any]] = {}
     self._rules: list[Rule] = []
     self._received = 0
@@ -227,9 +228,8 @@ class ReplayMemory:
     first = self._received if first is None else first
     if first < self._received:
       raise ValueError(f"row {first} was received before: the next is {self._received}")
-    tables = np.arange(len(self.plan.names))
-    new = np.ones(len(tables)) if priorities is None else np.asarray(priorities, np.float64)
-    incoming = self._incoming(rows, first, self._weights(tables, new))
+    weights = self._of_priority_1 if priorities is None else self._new_weights(np.asarray(priorities, np.float64))
+    incoming = self._incoming(rows, first, weights)
     self._check_lengths(incoming.step)
     before = self.counts
     kernels.add_rows(self.arrays, incoming)
@@ -280,6 +280,10 @@ class ReplayMemory:
       weights=weights,
       slot=np.empty(len(rows), np.int32),
     )
+
+  def _new_weights(self, priorities: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """`_weights` for a priority of each table."""
+    return self._weights(np.arange(len(self.plan.names)), priorities)
 
   def _weights(self, tables: npt.NDArray[np.int64], priorities: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """p^alpha for each table's alpha; 0 for a priority of 0, whatever alpha is, as in Reverb; 0 where there is no alpha."""

@@ -120,13 +120,14 @@ class TablePriorities:
     self._epsilon = config.replay.priority.epsilon
     self._new_items = config.replay.priority.new_items
     self._prioritized = np.array([table.selector == "prioritized" for table in config.replay.all_tables])
+    self._in_use = bool(self._prioritized.any())
     self.of_new_items = np.full(len(self._prioritized), np.nan, np.float32)
     self.refused = 0
 
   @property
   def in_use(self) -> bool:
     """See `Priorities.in_use`."""
-    return bool(self._prioritized.any())
+    return self._in_use
 
   @property
   def for_new_items(self) -> tuple[float, ...]:

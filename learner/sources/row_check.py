@@ -47,6 +47,8 @@ class RowCheck:
     of_actions = _Range("action", spec.actions.minimum - rounding, spec.actions.maximum + rounding)
     of_discounts = _Range("discount", np.array(0.0), np.array(1.0 + _ROUNDING))
     self._ranges = (of_discounts,) if stores_behaviour else (of_actions, of_discounts)
+    drawn = ("action", "behaviour") if stores_behaviour else ()
+    self._read = frozenset((*self._other_floats, *(allowed.field for allowed in self._ranges), *drawn))
 
   def unusable(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
     """Which rows cannot be learned from.
@@ -58,7 +60,7 @@ class RowCheck:
       bool [...].
     """
     found: npt.NDArray[np.bool_] = ~np.isfinite(rows[..., : self._float_words]).all(axis=-1)
-    fields = self._codec.unpack(rows)
+    fields = self._codec.unpack(rows, self._read)
     leading = rows.ndim - 1
     for name in self._other_floats:
       found |= ~_all(np.isfinite(fields[name]), leading)
@@ -89,7 +91,8 @@ class RowCheck:
 
 def _is_drawn(actions: npt.NDArray[Any], behaviours: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
   """Whether each component of actions [..., A] can be a draw of its Gaussian; behaviours [..., 2A] are means and deviations."""
-  means, deviations = np.split(behaviours, 2, axis=-1)
+  dimensions = behaviours.shape[-1] // 2
+  means, deviations = behaviours[..., :dimensions], behaviours[..., dimensions:]
   rounding = _ROUNDING * (1.0 + np.abs(means))
   drawn: npt.NDArray[np.bool_] = np.abs(actions - means) <= MOST_DEVIATIONS * deviations + rounding
   return drawn & (deviations > 0)

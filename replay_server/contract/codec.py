@@ -9,7 +9,7 @@ where one slice holds them all.
 import dataclasses
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -111,16 +111,17 @@ class RowCodec:
     """A packer with a buffer of its own; every writer needs one."""
     return RowPacker(self)
 
-  def unpack(self, rows: Packed) -> dict[str, npt.NDArray[Any]]:
+  def unpack(self, rows: Packed, names: Collection[str] | None = None) -> dict[str, npt.NDArray[Any]]:
     """The fields of packed rows; `graph.unpack` does the same in TensorFlow.
 
     Args:
       rows: float32 [..., width], contiguous.
+      names: of the fields; None for all.
 
     Returns:
       name -> array [..., *field.shape] of the field's dtype.
     """
-    return {field.name: _unpack(field, rows) for field in self.fields}
+    return {field.name: _unpack(field, rows) for field in self.fields if names is None or field.name in names}
 
 
 def _unpack(field: Field, rows: Packed) -> npt.NDArray[Any]:
