@@ -2,6 +2,8 @@
 
 import os
 
+from launch.gpu import load_runtime
+
 # Libraries read these when they are imported, so they are set first. Roles that Launchpad starts get them too.
 ENVIRONMENT = {
   # On a CPU, oneDNN's operations make an update of SAC take 1.3 to 2.7 times as long, and one of double DQN nine tenths as
@@ -15,3 +17,5 @@ ENVIRONMENT = {
 
 for _name, _value in ENVIRONMENT.items():
   os.environ.setdefault(_name, _value)
+
+load_runtime()  # Before TensorFlow is imported.

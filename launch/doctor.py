@@ -6,8 +6,9 @@ import os
 import platform
 import re
 import socket
+import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import psutil
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 State = Literal["ok", "note", "wrong"]
 
 _REACH_SECONDS = 5.0
+# At the first start on a new GPU, the driver translates TensorFlow's kernels.
+_CALCULATION_SECONDS = 600.0
 _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;]+)$")
 _HOW_TO_INSTALL = "run 'make gpu', which installs the wheels of the dependency group gpu"
 
@@ -112,11 +115,27 @@ def _examine_devices(all_loaded: bool) -> Finding:
   devices = tf.config.list_physical_devices("GPU")
   if devices:
     names = [tf.config.experimental.get_device_details(device).get("device_name", "unnamed") for device in devices]
-    return Finding("TensorFlow", "ok", f"sees {', '.join(f'GPU:{index} ({name})' for index, name in enumerate(names))}")
+    seen = f"sees {', '.join(f'GPU:{index} ({name})' for index, name in enumerate(names))}"
+    problem = problem_of([sys.executable, "-m", "launch.first_calculation"])
+    if problem:
+      return Finding("TensorFlow", "wrong", f"{seen}, but a calculation there {problem}.")
+    return Finding("TensorFlow", "ok", f"{seen} and computes there")
   if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
     return Finding("TensorFlow", "note", "sees no GPU, because CUDA_VISIBLE_DEVICES hides all of them.")
   why = "although all libraries were loaded: see TensorFlow's log." if all_loaded else "because libraries are missing."
   return Finding("TensorFlow", "wrong", f"sees no GPU, {why}")
+
+
+def problem_of(command: Sequence[str], timeout_seconds: float = _CALCULATION_SECONDS) -> str:
+  """What went wrong in a process, as the end of a sentence; empty if it ended with 0."""
+  try:
+    ended = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout_seconds)
+  except subprocess.TimeoutExpired:
+    return f"took longer than {timeout_seconds:g} s"
+  if ended.returncode == 0:
+    return ""
+  last = next((line.strip() for line in reversed(ended.stderr.splitlines()) if line.strip()), "it said nothing")
+  return f"failed, exit code {ended.returncode} ({last})"
 
 
 def examine_server(endpoint: "Endpoint") -> list[Finding]:

@@ -5,9 +5,10 @@ import dataclasses
 import importlib.util
 import pathlib
 
+RUNTIME = "libcudart.so.11.0"
 # What TensorFlow 2.8 opens (CUDA 11, cuDNN 8) -> the wheel that holds it. Each library comes after its dependencies.
 LIBRARIES = {
-  "libcudart.so.11.0": "cuda_runtime",
+  RUNTIME: "cuda_runtime",
   "libcublasLt.so.11": "cublas",
   "libcublas.so.11": "cublas",
   "libcufft.so.10": "cufft",
@@ -39,21 +40,29 @@ def load_driver() -> Library:
   return _load(DRIVER, None)
 
 
+def load_runtime() -> None:
+  """Loads CUDA's runtime, if it is in a wheel; `load_libraries` loads the rest.
+
+  TensorFlow looks for the runtime when it is imported, and never again. Where it is only found later, TensorFlow sees the GPU,
+  and the first calculation there ends the process.
+  """
+  if (file := _in_a_wheel(RUNTIME)) is not None:
+    _load(RUNTIME, file)
+
+
 def load_libraries() -> list[Library]:
   """Loads all CUDA libraries, so that TensorFlow finds those of wheels, which are on no search path, by their names.
 
   This takes a second if they are installed, and no time if they are not.
   """
-  wheels = _wheels()
-  return [
-    _load(name, next((root / part / "lib" / name for root in wheels if (root / part / "lib" / name).is_file()), None))
-    for name, part in LIBRARIES.items()
-  ]
+  return [_load(name, _in_a_wheel(name)) for name in LIBRARIES]
 
 
-def _wheels() -> list[pathlib.Path]:
+def _in_a_wheel(name: str) -> pathlib.Path | None:
   spec = importlib.util.find_spec("nvidia")
-  return [pathlib.Path(place) for place in spec.submodule_search_locations or ()] if spec is not None else []
+  places = (spec.submodule_search_locations if spec is not None else None) or ()
+  files = (pathlib.Path(place) / LIBRARIES[name] / "lib" / name for place in places)
+  return next((file for file in files if file.is_file()), None)
 
 
 def _load(name: str, file: pathlib.Path | None) -> Library:

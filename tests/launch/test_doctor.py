@@ -3,6 +3,7 @@
 import pathlib
 import shutil
 import socket
+import sys
 
 import numpy as np
 import psutil
@@ -65,6 +66,20 @@ def test_libraries_are_loaded_from_wheels_and_what_is_missing_or_broken_is_repor
   assert [finding.state for finding in findings[:4]] == ["ok", "ok", "wrong", "wrong"]
   assert "make gpu" in findings[3].text
   assert findings[4].name == "TensorFlow"
+
+
+def test_what_a_calculation_on_the_gpu_ends_with_is_said() -> None:
+  def problem_of(code: str, timeout_seconds: float = 60.0) -> str:
+    return doctor.problem_of([sys.executable, "-c", code], timeout_seconds)
+
+  assert problem_of("") == ""
+  assert problem_of("import sys; sys.exit('no kernel image\\n')") == "failed, exit code 1 (no kernel image)"
+  assert problem_of("import os; os.abort()") == "failed, exit code -6 (it said nothing)"
+  assert problem_of("import time; time.sleep(60)", timeout_seconds=0.5) == "took longer than 0.5 s"
+
+
+def test_the_first_calculation_passes_where_there_is_no_gpu() -> None:
+  assert doctor.problem_of([sys.executable, "-m", "launch.first_calculation"]) == ""
 
 
 def test_an_address_where_nobody_listens_and_an_unknown_name_are_told_apart():

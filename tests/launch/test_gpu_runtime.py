@@ -1,0 +1,40 @@
+"""CUDA's runtime is there before TensorFlow looks for it, which it does once."""
+
+import _ctypes
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+_ORDER = """
+import importlib, sys
+found = []
+def note(event, arguments):
+  if event == "import" and arguments[0] == "tensorflow":
+    found.append("tensorflow")
+  if event == "ctypes.dlopen" and str(arguments[0]).endswith("libcudart.so.11.0"):
+    found.append("runtime")
+sys.addaudithook(note)
+importlib.import_module(sys.argv[1])
+print(*found)
+"""
+
+
+@pytest.mark.parametrize("module", ["launch.roles", "experiments.one_run"])
+def test_cudas_runtime_is_loaded_before_tensorflow_is_imported(module: str, tmp_path: pathlib.Path) -> None:
+  library = tmp_path / "nvidia/cuda_runtime/lib/libcudart.so.11.0"
+  library.parent.mkdir(parents=True)
+  shutil.copy(_ctypes.__file__, library)  # Any library: a wheel of CUDA takes hundreds of megabytes.
+  path = os.pathsep.join([str(tmp_path), *sys.path])
+  ended = subprocess.run(
+    [sys.executable, "-c", _ORDER, module],
+    env={**os.environ, "PYTHONPATH": path},
+    stdout=subprocess.PIPE,
+    text=True,
+    check=True,
+    timeout=120,
+  )
+  assert ended.stdout.split()[:2] == ["runtime", "tensorflow"]
