@@ -110,11 +110,9 @@ def _counts(text: str) -> tuple[int, ...]:
 def run_benchmark(name: str, runs: int, quick: bool, **settings: Any) -> Report:
   """Runs one benchmark by its name; what Reverb writes to standard error is shown only if it fails."""
   with _quiet_stderr():
-    import tensorflow as tf
+    from launch.roles import prepare_tensorflow
 
-    with contextlib.suppress(RuntimeError):  # Too late where TensorFlow has run something already.
-      tf.config.threading.set_intra_op_parallelism_threads(1)
-      tf.config.threading.set_inter_op_parallelism_threads(1)
+    prepare_tensorflow(threads=1)
     module = importlib.import_module(f"benchmarks.{name}")
     report: Report = module.run(runs, quick, **settings)
   return report
