@@ -24,6 +24,8 @@ from replay_memory.plan import make_plan
 from replay_memory.zscores import ZScores
 
 _OTHERS = ("mixup", "ct", "s4rl", "noise")
+# In each run a contender has so many turns of a second: a machine's speed drifts by a tenth while all of them have a longer one.
+_TURNS = 4
 # Updates per environment step -> (required, aim).
 _REQUIRED: dict[nmer.Name, dict[int, tuple[float, float]]] = {
   "sac": {1: (0.80, 0.90), 20: (0.93, 0.97)},
@@ -37,7 +39,7 @@ def run(runs: int, quick: bool) -> Report:
   Lists of neighbours are made when a row is first drawn after the index was made anew, most of them soon after that. A run would
   have to last until the memory has grown by a tenth to see the mean, so each update makes as many lists as that mean is.
   """
-  rows, seconds = (1_000, 0.1) if quick else (100_000, 4.0)
+  rows, seconds, turns = (1_000, 0.1, 1) if quick else (100_000, 1.0, _TURNS)
   spec = workload.make_spec()
   # Quickly, one algorithm shows that it works.
   configs = {name: _config(name, rows, quick) for name in _REQUIRED if name == "td3" or not quick}
@@ -65,7 +67,7 @@ def run(runs: int, quick: bool) -> Report:
       mixup = make_mixup(METHODS[method.partition(",")[0]](config), codec, 0, partners_of)
       loop = _Loop(config, memory, updates, mixup, neighbors, made)
       contenders[f"{name}, {method}"] = timed(loop.step, config.learner.updates_per_block, seconds)
-  measured = interleave(contenders, runs)
+  measured = interleave(contenders, runs * turns)
   figures = {what: Figure(what, "updates/s", values["updates"]) for what, values in measured.items()}
   ratios = [
     Ratio.of(f"{what} / uniform", figure, figures[f"{what.partition(',')[0]}, uniform"], *_required(what))
@@ -74,13 +76,14 @@ def run(runs: int, quick: bool) -> Report:
   ]
   beside = bytes_of(memory.plan.slots, neighbors_config.neighbors.count, zscores.width) / memory.plan.slots
   sizes = (
-    Figure("a row", "bytes", (float(codec.width * 4),) * runs),
-    Figure("its list of neighbours and its place in the index", "bytes", (beside,) * runs),
+    Figure("a row", "bytes", (float(codec.width * 4),)),
+    Figure("its list of neighbours and its place in the index", "bytes", (beside,)),
   )
   return Report(
     "nmer",
     (
-      f"{rows:,} rows of HalfCheetah's size, blocks of {first.learner.updates_per_block} updates, one thread; batches of "
+      f"{rows:,} rows of HalfCheetah's size, blocks of {first.learner.updates_per_block} updates, one thread; "
+      f"in each run a contender has {turns} turns of {seconds:g} s; batches of "
       + ", ".join(f"{config.learner.batch_size} ({name})" for name, config in configs.items())
       + ".",
       f"k = {neighbors_config.neighbors.count}; moments and index are made anew when memory has grown by a tenth. Each update "
