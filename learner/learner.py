@@ -236,6 +236,7 @@ class Learner(core.Learner):
       _SnapshotAnnounced: a checkpoint should be written that belongs to it.
     """
     self._connection.progress.note()
+    self._note_metrics()  # The last block's may not have been noted, and a wait may be long.
     self._note_news()
     if self._announced > self._tried and self._may_write():
       raise _SnapshotAnnounced
