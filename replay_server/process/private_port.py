@@ -5,11 +5,12 @@ Others then see the port as if a firewall dropped their packets. Recent kernels 
 without privileges, as in a container. There the sockets are bound to the loopback device, for which Linux 5.7 and later ask none.
 """
 
-import contextlib
 import ctypes
+import errno
 import os
 import pathlib
 import socket
+import stat
 import struct
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -85,13 +86,34 @@ def keep_private(port: int) -> Kept:
   """
   modes = []
   for descriptor in pathlib.Path("/proc/self/fd").iterdir():
-    with contextlib.suppress(FileNotFoundError):  # Another thread may close it meanwhile.
-      if descriptor.is_socket():
-        # The settings belong to the socket, which a duplicate shares; the descriptor itself stays Reverb's.
-        with socket.socket(fileno=os.dup(int(descriptor.name))) as found:
-          if _listens_on(found, port):
-            modes.append(_close_to_others(found))
+    duplicate = _duplicate_socket(int(descriptor.name))
+    if duplicate is not None:
+      with duplicate:
+        if _listens_on(duplicate, port):
+          modes.append(_close_to_others(duplicate))
   return Kept(len(modes), any(modes))
+
+
+def _duplicate_socket(descriptor: int) -> socket.socket | None:
+  """Returns another descriptor of the same socket, which has its settings, or None if `descriptor` is none, or not any more.
+
+  The descriptor itself stays Reverb's. Other threads may close it, and open another in its place, at any moment.
+  """
+  try:
+    if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+      return None
+    duplicate = os.dup(descriptor)
+  except OSError as error:
+    if error.errno != errno.EBADF:
+      raise
+    return None
+  try:
+    return socket.socket(fileno=duplicate)
+  except OSError as error:
+    os.close(duplicate)
+    if error.errno != errno.ENOTSOCK:
+      raise
+    return None
 
 
 def _listens_on(found: socket.socket, port: int) -> bool:

@@ -85,6 +85,27 @@ def test_a_private_server_answers_its_own_host(tmp_path: pathlib.Path) -> None:
   assert keep_private(server.port).sockets == 0
 
 
+def test_a_port_is_kept_private_while_other_threads_open_and_close_files_and_sockets() -> None:
+  ended = threading.Event()
+
+  def open_and_close() -> None:
+    while not ended.is_set():
+      with socket.socket(), pathlib.Path(os.devnull).open(encoding="utf-8"):
+        pass
+
+  threads = [threading.Thread(target=open_and_close) for _ in range(3)]
+  with socket.create_server(("", 0)) as listening:
+    for thread in threads:
+      thread.start()
+    try:
+      found = {keep_private(listening.getsockname()[1]).sockets for _ in range(300)}
+    finally:
+      ended.set()
+      for thread in threads:
+        thread.join()
+  assert found == {1}
+
+
 _UNPRIVILEGED = """
 import ctypes, os, socket
 from replay_server.process.private_port import keep_private
