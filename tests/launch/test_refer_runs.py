@@ -1,5 +1,8 @@
-"""Runs of V-RACER and ReF-ER: the same run for the same seed, what they go with, exact resumes."""
+"""Runs of V-RACER and ReF-ER: the same run for the same seed, what they go with, exact resumes, a killed learner."""
 
+import contextlib
+import os
+import signal
 from typing import Any
 
 import numpy as np
@@ -8,7 +11,9 @@ import pytest
 import slipstream
 from configs import from_dict, override, to_dict
 from configs.methods import apply_method
+from tests.launch.processes import KILL, START_SECONDS, address_of, cli, run_dir_of, status_of, wait_for
 from tests.launch.test_memory_runs import memory_of, train_inline
+from tests.launch.test_program import attached_actors
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("undrawn")]
 
@@ -103,3 +108,51 @@ def test_a_run_goes_on_with_its_estimates_and_its_beta(tmp_path):
   q_ret = [state["memory/columns/q_ret"][:400] for state in (before, after)]
   assert np.abs(q_ret[1] - q_ret[0]).mean() < np.abs(q_ret[0]).mean()
   assert (q_ret[0] != q_ret[1]).any()
+
+
+def test_a_local_run_with_an_attached_worker_a_killed_learner_and_a_resume_keeps_whole_episodes_and_beta(tmp_path):
+  # Nearly all steps are far-policy soon, so beta falls with every update, from 1 on.
+  of_refer = {"learner.refer.limit": "0.01", "learner.refer.tolerance": "0.001", "learner.learning_rate": "0.0003"}
+  small = {
+    **{key: value for key, value in _SHORT.items() if not key.startswith(("environment", "replay.capacity"))},
+    **of_refer,
+    "environment_steps": "100000000",
+    "environment.arguments.max_episode_steps": "100",
+    "learner.checkpoint_period_seconds": "5",
+  }
+  config = ["--config=refer_ddpg_swimmer", *(f"--config.{key}={value}" for key, value in small.items())]
+  with contextlib.ExitStack() as stack:
+    begin = [*config, "--config.actor.workers=2", f"--run_root={tmp_path}"]
+    run = stack.enter_context(cli(tmp_path, "train", "train", *begin))
+    run_dir = run_dir_of(run)
+    stack.enter_context(cli(tmp_path, "attach", "attach", f"--server={address_of(run)}"))
+    wait_for(lambda: attached_actors(run_dir) == 1, START_SECONDS, "the attached worker")
+    before = wait_for(lambda: _with_beta_below(run_dir, 0.6), START_SECONDS, "a beta that has moved")
+    wait_for(lambda: any((run_dir / "checkpoints" / "learner").iterdir()), START_SECONDS, "a checkpoint")
+    (learner,) = [role for role in before["roles"] if role["role"] == "learner"]
+    os.kill(learner["pid"], KILL)
+    wait_for(lambda: status_of(run_dir)["lives"]["learner"] == 2, START_SECONDS, "the learner again")
+    again = wait_for(lambda: _with_updates(run_dir, before["gradient_steps"] + 100), START_SECONDS, "further updates")
+    assert again["learner"]["refer_beta"] < before["learner"]["refer_beta"]
+    run.send(signal.SIGTERM)
+    assert run.wait(120) == 143, run.output()
+  stopped, memory = status_of(run_dir), memory_of(run_dir)
+  is_stored = np.isin(memory["memory/sequences"], memory["memory/tables/0"])
+  _, lengths = np.unique(memory["memory/rows/record"][is_stored], return_counts=True)
+  assert set(lengths) == {100}
+  with cli(tmp_path, "resumed", "train", f"--resume={run_dir}") as resumed:
+    later = wait_for(lambda: _with_updates(run_dir, stopped["gradient_steps"] + 100), START_SECONDS, "further updates")
+    assert later["learner"]["refer_beta"] < stopped["learner"]["refer_beta"]
+    resumed.send(signal.SIGTERM)
+    assert resumed.wait(120) == 143, resumed.output()
+  assert "Traceback" not in "".join(path.read_text() for path in (run_dir / "logs" / "learner").iterdir())
+
+
+def _with_beta_below(run_dir, beta):
+  status = status_of(run_dir)
+  return status if status["learner"].get("refer_beta", 1.0) < beta else None
+
+
+def _with_updates(run_dir, updates):
+  status = status_of(run_dir)
+  return status if status["gradient_steps"] >= updates else None
