@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from configs import RunConfig
-from configs.methods import per
+from configs.methods import METHODS, per
 from configs.presets import classic_control, lunar_lander, mujoco
 from experiments.definition import (
   Budget,
@@ -98,6 +98,20 @@ def get_humanoid() -> Experiment:
   return _from_memory(_mujoco("Humanoid", 300.0, Method("sset_lower", "SSET, lower rewards", _with_lower("Humanoid"))))
 
 
+def get_hopper_histories() -> Experiment:
+  """Histories of 50 steps on Hopper, beside Table 2's, from the learner's memory."""
+  hopper = _from_memory(get_hopper())
+  uniform, sset = hopper.methods
+  shorter = Method("history_50", "SSET, τ = 50", _with_histories(50))
+  return dataclasses.replace(
+    hopper,
+    name="hopper_histories",
+    summary="Hopper with SAC: lengths of histories (SSET, Section 6, Figure 13)",
+    methods=(uniform, shorter, dataclasses.replace(sset, label="SSET, τ = 200")),
+    budgets={**hopper.budgets, "paper": Budget(steps=100_160, seeds=10)},
+  )
+
+
 def get_walker_histories() -> Experiment:
   """Histories of several lengths on Walker2d."""
   return _histories(get_walker(), "Walker2d")
@@ -110,6 +124,17 @@ def get_humanoid_histories() -> Experiment:
 
 def _from_memory(experiment: Experiment) -> Experiment:
   return dataclasses.replace(experiment, config=replaying_from_memory(experiment.config))
+
+
+def _with_histories(history: int) -> Change:
+  """SSET with histories of so many steps."""
+
+  def change(config: RunConfig) -> RunConfig:
+    swept = METHODS["sset"](config)
+    events = tuple(dataclasses.replace(event, history=history) for event in swept.events)
+    return dataclasses.replace(swept, events=events)
+
+  return change
 
 
 def _with_lower(world: str, history: int = 200) -> Change:

@@ -17,6 +17,8 @@ from experiments.definition import (
   from_memory,
   known_method,
   papers_methods,
+  replaying_from_memory,
+  with_priority,
 )
 
 
@@ -61,6 +63,26 @@ def get_memory() -> Experiment:
     summary="three rooms: replay from the learner's own memory, to compare with three_rooms",
     methods=tuple(map(from_memory, rooms.methods)),
     reference=f"{rooms.reference}_memory",
+  )
+
+
+def get_importance() -> Experiment:
+  """PER whose exponent beta of importance weights rises to 1, as by default, and with a fixed one, from the learner's memory."""
+  rooms = get_experiment()
+  fixed = (
+    Method(
+      f"per_beta_{round(100 * beta)}",
+      f"PER, β = {beta:g}",
+      with_priority(METHODS["per"], importance_exponent=beta, final_importance_exponent=beta),
+    )
+    for beta in (0.4, 0.0)
+  )
+  return dataclasses.replace(
+    rooms,
+    name="importance",
+    summary="three rooms: PER's importance weights (SSET, Section 5.1; PER, Section 3.4)",
+    config=replaying_from_memory(rooms.config),
+    methods=(known_method("uniform", "Uniform ER"), known_method("per", "PER, β from .4 to 1"), *fixed),
   )
 
 

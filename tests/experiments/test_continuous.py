@@ -1,5 +1,7 @@
 """The experiments with continuous actions: what they compare, for how long, and how it is measured."""
 
+import dataclasses
+
 import pytest
 
 from configs import RunConfig
@@ -117,3 +119,13 @@ def test_lower_rewards_and_lengths_of_histories_are_compared_from_the_learners_m
     assert {event.history for event in config.events} == {length}
     assert [dict(event.arguments)["above"] for event in config.events] == rewards
     assert [table.probability for table in config.replay.tables] == shares
+
+
+def test_hoppers_histories_differ_in_nothing_else():
+  _, configs = _configs("hopper_histories")
+  assert list(configs) == ["uniform", "history_50", "sset"]
+  longer = configs["sset"]
+  assert longer.replay.sampling == "memory"
+  assert {event.history for event in longer.events} == {200}
+  events = tuple(dataclasses.replace(event, history=50) for event in longer.events)
+  assert configs["history_50"] == dataclasses.replace(longer, events=events)

@@ -52,6 +52,20 @@ def test_the_same_methods_on_the_server_and_from_memory_differ_in_nothing_else()
     assert dataclasses.replace(memory, replay=replay) == server
 
 
+def test_exponents_of_importance_weights_differ_in_nothing_else():
+  experiment, memory = find_experiment("importance"), find_experiment("three_rooms_memory")
+  budget = experiment.budgets["paper"]
+  configs = {method.name: experiment.config_of(method, budget, seed=7) for method in experiment.methods}
+  # The same runs.
+  others = {method.name: memory.config_of(method, budget, seed=7) for method in memory.methods}
+  assert (configs["uniform"], configs["per"]) == (others["uniform_memory"], others["per_memory"])
+  rising = configs["per"].replay
+  assert (rising.priority.importance_exponent, rising.priority.final_importance_exponent) == (0.4, 1.0)
+  for name, beta in {"per_beta_40": 0.4, "per_beta_0": 0.0}.items():
+    priority = dataclasses.replace(rising.priority, importance_exponent=beta, final_importance_exponent=beta)
+    assert configs[name] == dataclasses.replace(configs["per"], replay=dataclasses.replace(rising, priority=priority))
+
+
 def test_methods_are_chosen_by_name_also_those_that_it_does_not_have_by_itself():
   experiment = make_experiment()
   assert experiment.select([]) == experiment.methods
