@@ -150,12 +150,24 @@ def test_the_acting_network_gives_the_values_of_the_sonnet_network(hidden_sizes,
   acting = make_acting_q_network(run, spec, flatten_weights(network))
   values = network.values(observations).numpy()
   np.testing.assert_allclose(acting.values(observations), values, rtol=1e-4, atol=1e-5)
+  # More rows are computed in another way.
+  many = np.concatenate([observations] * 3)
+  np.testing.assert_allclose(acting.values(many), np.concatenate([values] * 3), rtol=1e-4, atol=1e-5)
   best = acting.best(observations)
   assert best.dtype == np.int32
   np.testing.assert_array_equal(best, network.best_actions(observations))
   explored, extras = acting.explore(observations, np.random.default_rng(0))
   np.testing.assert_array_equal(explored, best)
   assert extras == {}
+
+
+@pytest.mark.parametrize("rows", [2, 5, 8])
+def test_the_values_of_a_few_observations_are_to_the_last_bit_those_of_each_alone(rows):
+  run, spec = make_run((64, 64)), make_spec((100,))
+  acting = make_acting_q_network(run, spec, flatten_weights(make_q_network(run, spec, seed=5)))
+  observations = np.random.default_rng(0).normal(size=(rows, 100)).astype(np.float32)
+  alone = np.concatenate([acting.values(observations[row : row + 1]) for row in range(rows)])
+  np.testing.assert_array_equal(acting.values(observations), alone)
 
 
 def test_a_duelling_networks_values_are_the_states_and_the_advantages_less_their_mean():
