@@ -139,7 +139,9 @@ def test_a_local_run_with_an_attached_worker_a_killed_learner_and_a_resume_keeps
   stopped, memory = status_of(run_dir), memory_of(run_dir)
   is_stored = np.isin(memory["memory/sequences"], memory["memory/tables/0"])
   _, lengths = np.unique(memory["memory/rows/record"][is_stored], return_counts=True)
-  assert set(lengths) == {100}
+  # Whole episodes, but for rows that were on their way when the learner was killed.
+  assert lengths.max() == 100
+  assert (100 - lengths).sum() <= stopped["learner"].get("memory_lost_rows", 0) <= 4_096
   with cli(tmp_path, "resumed", "train", f"--resume={run_dir}") as resumed:
     later = wait_for(lambda: _with_updates(run_dir, stopped["gradient_steps"] + 100), START_SECONDS, "further updates")
     assert later["learner"]["refer_beta"] < stopped["learner"]["refer_beta"]
@@ -155,4 +157,4 @@ def _with_beta_below(run_dir, beta):
 
 def _with_updates(run_dir, updates):
   status = status_of(run_dir)
-  return status if status["gradient_steps"] >= updates else None
+  return status if status["gradient_steps"] >= updates and "refer_beta" in status["learner"] else None
