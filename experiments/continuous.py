@@ -17,6 +17,7 @@ from experiments.definition import (
   known_method,
   replaying_from_memory,
   with_events_of,
+  with_history,
 )
 
 # Section 6 compares several exponents and does not list them.
@@ -102,7 +103,7 @@ def get_hopper_histories() -> Experiment:
   """Histories of 50 steps on Hopper, beside Table 2's, from the learner's memory."""
   hopper = _from_memory(get_hopper())
   uniform, sset = hopper.methods
-  shorter = Method("history_50", "SSET, τ = 50", _with_histories(50))
+  shorter = Method("history_50", "SSET, τ = 50", with_history(METHODS["sset"], 50))
   return dataclasses.replace(
     hopper,
     name="hopper_histories",
@@ -124,17 +125,6 @@ def get_humanoid_histories() -> Experiment:
 
 def _from_memory(experiment: Experiment) -> Experiment:
   return dataclasses.replace(experiment, config=replaying_from_memory(experiment.config))
-
-
-def _with_histories(history: int) -> Change:
-  """SSET with histories of so many steps."""
-
-  def change(config: RunConfig) -> RunConfig:
-    swept = METHODS["sset"](config)
-    events = tuple(dataclasses.replace(event, history=history) for event in swept.events)
-    return dataclasses.replace(swept, events=events)
-
-  return change
 
 
 def _with_lower(world: str, history: int = 200) -> Change:

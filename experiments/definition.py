@@ -283,6 +283,18 @@ def replaying_from_memory(config: RunConfig) -> RunConfig:
   return dataclasses.replace(config, replay=dataclasses.replace(config.replay, sampling="memory"))
 
 
+def with_history(method: Callable[[RunConfig], RunConfig], history: int) -> Change:
+  """`method`, with histories of so many steps of all its events."""
+
+  def change(config: RunConfig) -> RunConfig:
+    config = method(config)
+    return dataclasses.replace(
+      config, events=tuple(dataclasses.replace(event, history=history) for event in config.events)
+    )
+
+  return change
+
+
 def with_priority(method: Callable[[RunConfig], RunConfig], **changes: Any) -> Change:
   """`method`, with changes of `replay.priority`."""
 

@@ -15,6 +15,7 @@ from experiments.definition import (
   evaluated_every,
   known_method,
   papers_methods,
+  with_history,
 )
 
 
@@ -77,7 +78,10 @@ def get_histories() -> Experiment:
     methods=(
       known_method("uniform", "Uniform ER"),
       known_method("sset", "all events, τ = 50"),
-      *(Method(f"done_{history}", f"goal, τ = {history}", _goal_with(history)) for history in (1, 50, 100, 200)),
+      *(
+        Method(f"done_{history}", f"goal, τ = {history}", with_history(reverse_sweep, history))
+        for history in (1, 50, 100, 200)
+      ),
     ),
     band="interval",
   )
@@ -100,16 +104,6 @@ def get_weights() -> Experiment:
     ),
     band="interval",
   )
-
-
-def _goal_with(history: int) -> Change:
-  def change(config: RunConfig) -> RunConfig:
-    swept = reverse_sweep(config)
-    return dataclasses.replace(
-      swept, events=tuple(dataclasses.replace(event, history=history) for event in swept.events)
-    )
-
-  return change
 
 
 def _mostly(event: str) -> dict[str, float]:

@@ -88,13 +88,8 @@ def get_importance() -> Experiment:
 
 def _with_new_items(name: str, new_items: NewItems) -> Method:
   """A prioritised method whose new items get `new_items`."""
-
-  def change(config: RunConfig) -> RunConfig:
-    config = METHODS[name](config)
-    priority = dataclasses.replace(config.replay.priority, new_items=new_items)
-    return dataclasses.replace(config, replay=dataclasses.replace(config.replay, priority=priority))
-
   label = {"per": "PER", "sset_per": "PER + SSET"}[name]
+  change = with_priority(METHODS[name], new_items=new_items)
   return Method(f"{name}_{new_items}", f"{label}, new at the {new_items}", change)
 
 

@@ -97,7 +97,8 @@ def keep_private(port: int) -> Kept:
 def _duplicate_socket(descriptor: int) -> socket.socket | None:
   """Returns another descriptor of the same socket, which has its settings, or None if `descriptor` is none, or not any more.
 
-  The descriptor itself stays Reverb's. Other threads may close it, and open another in its place, at any moment.
+  The descriptor itself stays Reverb's. Other threads may close it, and open another in its place, at any moment. Files are not
+  duplicated: closing a duplicate would release their POSIX locks.
   """
   try:
     if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
