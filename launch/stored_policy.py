@@ -127,10 +127,14 @@ def export_policy(stored: StoredPolicy, folder: pathlib.Path) -> None:
   signature = [tf.TensorSpec([None, *spec.observations.shape], spec.observations.dtype, "observations")]
   module = tf.Module()
   module.network = network
-  module.act = tf.function(lambda observations: {"actions": network.best_actions(observations)}, signature)
+  module.act = tf.function(
+    lambda observations: {"actions": network.best_actions(observations)}, signature, autograph=False
+  )
   signatures = {"serving_default": module.act}
   if isinstance(network, QNetwork):
-    module.action_values = tf.function(lambda observations: {"values": network.values(observations)}, signature)
+    module.action_values = tf.function(
+      lambda observations: {"values": network.values(observations)}, signature, autograph=False
+    )
     signatures["action_values"] = module.action_values
   try:
     tf.saved_model.save(module, str(folder), signatures=signatures)

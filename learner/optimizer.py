@@ -82,7 +82,6 @@ class Optimizer(tf.Module):
     """Multiplies the learning rate that the optimizer was made with, float32 ()."""
     self._adam.learning_rate.assign(self._learning_rate * scale)
 
-  @tf.autograph.experimental.do_not_convert
   def apply(self, gradients: Sequence[tf.Tensor]) -> None:
     """Takes a step down `gradients` of the scaled loss, one for each parameter; skips it if float16 overflowed."""
     if self._is_scaled:

@@ -70,7 +70,7 @@ class Updates(tf.Module):
     # On a GPU, XLA would need the CUDA compiler besides the libraries. On a CPU it runs one operation after another.
     is_on_gpu = "GPU" in algorithm.policy.trainable_variables[0].device
     if config.learner.jit_compile and not is_on_gpu and operations_at_once() == 1:
-      self._update_one = tf.function(self._update_packed, jit_compile=True)
+      self._update_one = tf.function(self._update_packed, autograph=False, jit_compile=True)
 
   @property
   def _optimizers(self) -> list[Optimizer]:
@@ -157,13 +157,13 @@ class Updates(tf.Module):
     if updates == 1:
       measured, output = self._update_at(0, rows, numbers, tables, controls)
       return measured[tf.newaxis], output[tf.newaxis]
-    metrics, outputs = tf.TensorArray(tf.float32, updates), tf.TensorArray(tf.float32, updates)
-    for index in tf.range(updates):
-      measured, output = self._update_at(index, rows, numbers, tables, controls)
-      metrics, outputs = metrics.write(index, measured), outputs.write(index, output)
-    return metrics.stack(), outputs.stack()
+    metrics, outputs = tf.map_fn(
+      lambda index: self._update_at(index, rows, numbers, tables, controls),
+      tf.range(updates),
+      fn_output_signature=(tf.float32, tf.float32),
+    )
+    return metrics, outputs
 
-  @tf.autograph.experimental.do_not_convert
   def _update_at(
     self,
     index: tf.Tensor | int,
@@ -177,7 +177,7 @@ class Updates(tf.Module):
     metrics, outputs = self._update_one(rows[index], numbers[index, 0], tables[index], columns, controls)
     return metrics, tf.stack([outputs[name] for name in algorithm.OUTPUTS])
 
-  @tf.function
+  @functools.partial(tf.function, autograph=False)
   def policy_weights(self) -> tf.Tensor:
     """The policy's weights as one vector, float32 [P]; see `networks.flatten_weights`, which takes ten times as long."""
     return concatenate_weights(self.algorithm.policy)
@@ -187,7 +187,6 @@ class Updates(tf.Module):
     variables = [*self.variables, *(variable for optimizer in self._optimizers for variable in optimizer.state)]
     return all(bool(np.isfinite(variable).all()) for variable in variables if variable.dtype.is_floating)
 
-  @tf.autograph.experimental.do_not_convert
   def _measure(self, rows: tf.Tensor, tables: tf.Tensor) -> None:
     if self._moments is not None:
       # Only the default table's rows, which are distributed as workers meet them; events skew the other tables.
@@ -195,13 +194,11 @@ class Updates(tf.Module):
       observations = graph.unpack(self._codec, collected)["observation"]
       self._moments.update(self.algorithm.policy.features.encode(observations))
 
-  @tf.autograph.experimental.do_not_convert
   def _anneal(self, controls: Mapping[str, tf.Tensor]) -> None:
     if RATE_SCALE in controls:
       for optimizer in self._optimizers:
         optimizer.scale_rate(controls[RATE_SCALE])
 
-  @tf.autograph.experimental.do_not_convert
   def _update_packed(
     self,
     rows: tf.Tensor,
@@ -231,7 +228,7 @@ class _Functions:
     key = names, tuple(array.shape for array in arrays)
     if key not in self._of:
       signature = [tf.TensorSpec(array.shape, array.dtype) for array in arrays]
-      self._of[key] = tf.function(functools.partial(function, names)).get_concrete_function(*signature)
+      self._of[key] = tf.function(functools.partial(function, names), autograph=False).get_concrete_function(*signature)
     return self._of[key]
 
 

@@ -22,7 +22,7 @@ def test_an_overflow_halves_the_loss_scale_down_to_one(bad: float) -> None:
 
 def test_the_loss_scale_doubles_after_2000_steps_without_an_overflow() -> None:
   optimizer = Optimizer([tf.Variable([1.0, 2.0])], 0.1, mixed_precision=True)
-  apply = tf.function(optimizer.apply)
+  apply = tf.function(optimizer.apply, autograph=False)
   for _ in range(1_999):
     apply([tf.constant([1.0, 1.0])])
   apply([tf.constant([1.0, np.inf])])

@@ -1,6 +1,8 @@
 """Double DQN's updates, against plain numpy."""
 
 import dataclasses
+import pathlib
+import tempfile
 from typing import Any
 
 import numpy as np
@@ -127,6 +129,17 @@ def test_updates_are_those_of_plain_numpy(spec) -> None:
       np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
     for ours, theirs in zip(_arrays(target), oracle.target, strict=True):
       np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
+
+
+def test_compiling_leaves_no_file_behind(spec, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+  # AutoGraph removes its source files when the interpreter exits, but a role ends without that.
+  monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+  updates = _make(spec)
+  rows = _random_batch(spec, np.random.default_rng(0))
+  _update(updates, rows[None])
+  _update(updates, np.stack([rows, rows]))
+  updates.policy_weights()
+  assert not list(tmp_path.iterdir())
 
 
 def test_the_target_is_copied_after_every_so_many_updates_and_stays_between_them(spec) -> None:
