@@ -470,6 +470,7 @@ class ItemWriter:
     data: Sequence[Column],
     timeout_seconds: float = CALL_TIMEOUT_SECONDS,
     stop: threading.Event | None = None,
+    priority: float = 1.0,
   ) -> None:
     """Writes one item.
 
@@ -478,6 +479,7 @@ class ItemWriter:
       data: an array for every column of the table's signature, in its order.
       timeout_seconds: to wait for the server's confirmation.
       stop: if given, the wait ends when it is set, and when the server is started again meanwhile.
+      priority: of the item.
 
     Raises:
       NotInTime: the server did not confirm the item in time; it may still arrive.
@@ -486,7 +488,7 @@ class ItemWriter:
     """
     writer = self._writer = self._writer or self._connection.open_writer(max_references=1)
     try:
-      writer.create_item(table, writer.append(list(data)))
+      writer.create_item(table, writer.append(list(data)), priority)
       self._flush(writer, timeout_seconds, stop)
     except ServerLost:
       self.close()

@@ -68,7 +68,7 @@ class PolicyPublisher:
     self._stop = stop
 
   def publish(self, snapshot: PolicySnapshot) -> None:
-    """Replaces the published policy.
+    """Replaces the published policy, unless the server has one of a higher version.
 
     Raises:
       PolicyLate: the server did not confirm it in the time that its size allows.
@@ -83,7 +83,7 @@ class PolicyPublisher:
     ]
     weights = len(snapshot.weights)
     try:
-      self._writer.write(layout.POLICY, columns, arrival_seconds(weights), self._stop)
+      self._writer.write(layout.POLICY, columns, arrival_seconds(weights), self._stop, snapshot.version)
     except ServerLost as error:
       self._bulk.renew()  # After failed tries gRPC would wait for long before the next one.
       raise (PolicyLate(weights) if isinstance(error, NotInTime) else error) from None
@@ -119,8 +119,7 @@ class PolicySource(core.VariableSource):
   def fetch(self) -> PolicySnapshot | None:
     """The latest policy; None where none was published yet.
 
-    Versions only rise, so one that is older than the last is not taken: a learner that was paused, while another took its place,
-    may have sent it. A server that was started again may have an older one.
+    Versions only rise, so one that is older than the last is not taken. A server that was started again may have an older one.
 
     Raises:
       PolicyLate: the policy did not arrive in the time that its size allows.

@@ -42,7 +42,7 @@ def make_tables(run_id: str, config: RunConfig, codec: RowCodec, inline: bool) -
 
   return [
     *(_transition_table(wire(shape.name), shape, codec) for shape in layout.table_shapes(config, inline)),
-    _latest(wire(layout.POLICY), policy),
+    _policy_table(wire(layout.POLICY), policy),
     _latest(wire(layout.RUN), _TEXT),
     _queue(wire(layout.EPISODES), MOST_MESSAGES, _TEXT),
     _queue(wire(layout.HEARTBEATS), MOST_MESSAGES, _TEXT),
@@ -82,6 +82,21 @@ def _pace_table(name: str, shape: PaceShape) -> reverb.Table:
     max_size=shape.min_size,
     rate_limiter=limiter,
     signature=tf.TensorSpec([], tf.int64, "steps"),
+  )
+
+
+def _policy_table(name: str, signature: object) -> reverb.Table:
+  """A table that holds the policy of the highest version, which is its item's priority.
+
+  So a learner that was paused in the midst of sending a policy, and replaced meanwhile, does not put an older one in its place.
+  """
+  return reverb.Table(
+    name=name,
+    sampler=reverb.selectors.MaxHeap(),
+    remover=reverb.selectors.MinHeap(),  # Reverb inserts first and then removes; of equal priorities the one written last stays.
+    max_size=1,
+    rate_limiter=reverb.rate_limiters.MinSize(1),
+    signature=signature,
   )
 
 

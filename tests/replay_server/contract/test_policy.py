@@ -56,6 +56,16 @@ def test_every_source_fetches_the_version_that_was_published_last(tmp_path: path
     assert size_of(server.connection, layout.POLICY) == 1
 
 
+def test_a_version_that_arrives_late_does_not_replace_a_higher_one(tmp_path: pathlib.Path) -> None:
+  # As of a learner that was paused in the midst of sending it, and replaced.
+  with serving(CONFIG, tmp_path, inline=True) as server:
+    late, current = PolicyPublisher(server.connection), PolicyPublisher(server.connection)
+    for publisher, version, stands in [(current, 3, 3), (late, 2, 3), (current, 4, 4), (late, 1, 4), (current, 5, 5)]:
+      publisher.publish(_snapshot(version))
+      assert _same(PolicySource(server.connection, "default").fetch(), _snapshot(stands))
+    assert size_of(server.connection, layout.POLICY) == 1
+
+
 def test_weights_are_sent_again_only_when_there_are_new_ones(tmp_path: pathlib.Path) -> None:
   with serving(CONFIG, tmp_path, inline=True) as server:
     publisher = PolicyPublisher(server.connection)
