@@ -152,8 +152,11 @@ def _draw_late(
   results: Mapping[str, Sequence[RunResult]],
   styles: Mapping[str, tuple[str, str]],
 ) -> None:
-  """A point for each run, maybe with the standard deviation over its evaluations, and a dashed line for each method's mean."""
-  place = 0
+  """A point for each run, maybe with the standard deviation over its evaluations, and a dashed line for each method's mean.
+
+  Points have no dashes that tell them apart, so where methods share a colour their names stand below.
+  """
+  place, middles = 0, []
   for method in methods:
     colour, dashes = styles[method.name]
     values = [statistics.late_values(run, measure) for run in results[method.name]]
@@ -164,10 +167,14 @@ def _draw_late(
     axes.errorbar(places, means, spreads, fmt="o", color=colour, markerfacecolor=filling, capsize=3)
     if means:
       axes.hlines(np.mean(means), place - 0.4, place + len(values) - 0.6, colors=colour, linestyles="--", linewidth=1)
+    middles.append(place + (len(values) - 1) / 2)
     place += len(values) + 1
   axes.set_yscale(measure.scale)
-  axes.set_xticks([])
-  axes.set_xlabel("runs")
+  if len(methods) > len(_COLOURS):
+    axes.set_xticks(middles, [method.label for method in methods], rotation=90, fontsize="small")
+  else:
+    axes.set_xticks([])
+    axes.set_xlabel("runs")
   axes.set_ylabel(measure.label)
   tidy(axes)
 

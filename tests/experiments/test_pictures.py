@@ -1,4 +1,4 @@
-"""The pictures' colours."""
+"""What the pictures show."""
 
 import numpy as np
 import pytest
@@ -96,3 +96,22 @@ def test_divergences_are_drawn_on_a_logarithmic_axis_on_which_small_ones_show_be
   low, high = panel.get_ylim()
   assert low < 0.4
   assert high > 400
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_points_of_late_measures_have_names_where_methods_share_a_colour(tmp_path, monkeypatch, named):
+  experiment = find_experiment("refer_sensitivity")
+  methods = experiment.methods if named else experiment.methods[:2]
+  kept = []
+  monkeypatch.setattr(Figure, "savefig", lambda self, path: kept.append(self))
+  values = np.ones((2, len(experiment.columns)))
+  values[:, 0] = 1, 2
+  runs = {
+    method.name: [RunResult("0", method.name, seed, experiment.columns, tuple(map(tuple, values))) for seed in range(2)]
+    for method in methods
+  }
+  draw(experiment, methods, runs, tmp_path / "late.png")
+  (late,) = [axes for axes in kept[0].axes if axes.get_ylabel() == "return, last fifth"]
+  assert [text.get_text() for text in late.get_xticklabels()] == ([method.label for method in methods] if named else [])
+  if named:
+    assert late.get_xticks()[:2].tolist() == [0.5, 3.5]  # In the middle of a method's two points.
