@@ -42,7 +42,8 @@ def make_tables(run_id: str, config: RunConfig, codec: RowCodec, inline: bool) -
 
   return [
     *(_transition_table(wire(shape.name), shape, codec) for shape in layout.table_shapes(config, inline)),
-    _policy_table(wire(layout.POLICY), policy),
+    # A policy's priority is its version, so one that arrives late, from a learner that was paused and replaced, is dropped.
+    _latest(wire(layout.POLICY), policy, reverb.selectors.MinHeap()),
     _latest(wire(layout.RUN), _TEXT),
     _queue(wire(layout.EPISODES), MOST_MESSAGES, _TEXT),
     _queue(wire(layout.HEARTBEATS), MOST_MESSAGES, _TEXT),
@@ -85,27 +86,12 @@ def _pace_table(name: str, shape: PaceShape) -> reverb.Table:
   )
 
 
-def _policy_table(name: str, signature: object) -> reverb.Table:
-  """A table that holds the policy of the highest version, which is its item's priority.
-
-  So a learner that was paused in the midst of sending a policy, and replaced meanwhile, does not put an older one in its place.
-  """
-  return reverb.Table(
-    name=name,
-    sampler=reverb.selectors.MaxHeap(),
-    remover=reverb.selectors.MinHeap(),  # Reverb inserts first and then removes; of equal priorities the one written last stays.
-    max_size=1,
-    rate_limiter=reverb.rate_limiters.MinSize(1),
-    signature=signature,
-  )
-
-
-def _latest(name: str, signature: object) -> reverb.Table:
-  """A table that holds the item written last."""
+def _latest(name: str, signature: object, remover: reverb.pybind.ItemSelector | None = None) -> reverb.Table:
+  """A table that holds one item: the one written last, or what `remover` leaves of it and the one before."""
   return reverb.Table(
     name=name,
     sampler=reverb.selectors.Fifo(),
-    remover=reverb.selectors.Fifo(),
+    remover=remover or reverb.selectors.Fifo(),
     max_size=1,
     rate_limiter=reverb.rate_limiters.MinSize(1),
     signature=signature,
