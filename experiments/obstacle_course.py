@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from configs import RunConfig
+from configs import EnvironmentConfig, RunConfig
 from configs.methods import reverse_sweep
 from configs.presets import obstacle_course
 from experiments.definition import (
@@ -15,6 +15,7 @@ from experiments.definition import (
   evaluated_every,
   known_method,
   papers_methods,
+  replaying_from_memory,
   with_history,
 )
 
@@ -23,25 +24,30 @@ def _with_short_warm_up(config: RunConfig) -> RunConfig:
   return dataclasses.replace(config, actor=dataclasses.replace(config.actor, random_steps=5_000))
 
 
-BUDGETS = {
+# Those of the short course, and of the randomised skills.
+SHORT_BUDGETS = {
   "paper": Budget(steps=64_000, seeds=30),
   "quick": Budget(steps=6_400, seeds=2, change=_with_short_warm_up),
 }
 # In gradient steps. Until something is learned, every episode of an evaluation or a probe lasts until the time limit; with half
-# of this period, those episodes would take a quarter of a run's time.
-EVALUATION_PERIOD = 1_600
+# of these periods, those episodes would take a quarter of a run's time.
+SHORT_PERIOD = 1_600
+_PERIOD = 6_400
 TRAINING = Panel("train_return", "return of training episodes (ε = .3)")
 _RETURNS = (Panel("eval_return", "return (ε = .05)"), TRAINING)
 
 
 def get_experiment() -> Experiment:
-  """Experiment 4: five methods. The other experiments in this world derive from it, so that they have runs in common."""
+  """Experiment 4: five methods, from the learner's memory."""
   return Experiment(
     name="obstacle_course",
-    summary="spikes, lava, keys and doors: return (SSET, Section 5.4, Figure 4)",
-    config=evaluated_every(obstacle_course.get_config(), EVALUATION_PERIOD),
+    summary="spikes, lava, a key and a door: return (SSET, Section 5.4, Figure 4)",
+    config=replaying_from_memory(evaluated_every(obstacle_course.get_config(), _PERIOD)),
     methods=papers_methods(),
-    budgets=BUDGETS,
+    budgets={
+      "paper": Budget(steps=128_000, seeds=30),
+      "quick": Budget(steps=12_800, seeds=2, change=_with_short_warm_up),
+    },
     panels=_RETURNS,
     thresholds=(
       Threshold(
@@ -54,10 +60,26 @@ def get_experiment() -> Experiment:
   )
 
 
+def get_short() -> Experiment:
+  """Experiment 4 as it was first run: episodes of 200 steps, two doors, half of the budget, from the server.
+
+  The other experiments in this world derive from it, so that they have runs in common.
+  """
+  course = get_experiment()
+  config = dataclasses.replace(obstacle_course.get_config(), environment=EnvironmentConfig("obstacle_course"))
+  return dataclasses.replace(
+    course,
+    name="obstacle_course_short",
+    summary="the obstacle course with 200 steps an episode, two keys and two doors: return (SSET, Section 5.4, Figure 4)",
+    config=evaluated_every(config, SHORT_PERIOD),
+    budgets=SHORT_BUDGETS,
+  )
+
+
 def get_forgetting() -> Experiment:
   """Experiment 6: how often a policy trained from (1, 1) succeeds from the start (1, 4)."""
   return dataclasses.replace(
-    get_experiment(),
+    get_short(),
     name="forgetting",
     summary="the obstacle course, evaluated from a shifted start (SSET, Section 5.5, Figure 9)",
     methods=(known_method("uniform", "Uniform ER"), known_method("per", "PER"), known_method("sset", "SSET")),
@@ -72,7 +94,7 @@ def get_forgetting() -> Experiment:
 def get_histories() -> Experiment:
   """Experiment 7: intermediate events against the goal alone with histories of several lengths."""
   return dataclasses.replace(
-    get_experiment(),
+    get_short(),
     name="histories",
     summary="the obstacle course: intermediate events against the goal with longer histories (SSET, Section 5.6, Figure 10)",
     methods=(
@@ -92,7 +114,7 @@ def get_weights() -> Experiment:
   events = tuple(obstacle_course.SHARES)
   equal = dict.fromkeys(events, 0.5 / len(events))
   return dataclasses.replace(
-    get_experiment(),
+    get_short(),
     name="weights",
     summary="the obstacle course: shares of the event tables (SSET, Section 5.6)",
     methods=(

@@ -5,7 +5,7 @@ import dataclasses
 from configs import CagradConfig, RunConfig
 from configs.presets import randomised_skills
 from experiments.definition import Change, Experiment, Method, Panel, Threshold, evaluated_every, known_method
-from experiments.obstacle_course import BUDGETS, EVALUATION_PERIOD, TRAINING
+from experiments.obstacle_course import SHORT_BUDGETS, SHORT_PERIOD, TRAINING
 
 _COEFFICIENTS = (0.2, 0.5, 0.8)
 
@@ -15,9 +15,9 @@ def get_experiment() -> Experiment:
   return Experiment(
     name="randomised_skills",
     summary="lava, a gap or a door in each episode: return in each skill (SSET, Section 5.4, Figure 5)",
-    config=evaluated_every(randomised_skills.get_config(), EVALUATION_PERIOD),
+    config=evaluated_every(randomised_skills.get_config(), SHORT_PERIOD),
     methods=(known_method("uniform", "Uniform ER"), known_method("per", "PER"), known_method("sset", "SSET")),
-    budgets=BUDGETS,
+    budgets=SHORT_BUDGETS,
     panels=(
       Panel("lava_return", "return, lava"),
       Panel("gap_return", "return, gap"),

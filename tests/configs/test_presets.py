@@ -328,6 +328,11 @@ def test_the_obstacle_course_has_the_parameters_of_table_1():
   assert (config.learner.algorithm, config.actor.workers) == (DdqnConfig(epsilon=0.3), 2)
 
 
+def test_the_obstacle_course_has_the_setting_in_which_uniform_replay_learns_too():
+  course = load_config("obstacle_course").environment
+  assert course.arguments == {"doors": 1, "keys": 1, "time_limit": 600}
+
+
 def test_the_randomised_skills_have_the_parameters_of_the_course_without_spikes():
   config, course = load_config("randomised_skills"), load_config("obstacle_course")
   shares, course_shares = ({t.name: t.probability for t in c.replay.all_tables} for c in (config, course))

@@ -148,7 +148,7 @@ def test_experiments_of_one_world_have_runs_in_common():
     jobs = plan(experiment, experiment.select(methods), experiment.budgets["paper"], seeds=1)
     return [job.digest for job in jobs]
 
-  course = digests("obstacle_course", ["uniform", "sset"])
+  course = digests("obstacle_course_short", ["uniform", "sset"])
   assert course == digests("histories", ["uniform", "sset"])
   assert course == digests("forgetting", ["uniform", "sset"])
   assert course[:1] == digests("weights", ["uniform"])
