@@ -5,7 +5,7 @@ import os
 import pathlib
 import shlex
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from configs import UserError
 from configs.exit_codes import ExitCode
@@ -84,9 +84,12 @@ def run_experiment(
   Raises:
     UserError: a run cannot be made from the experiment's config, or a file cannot be written.
   """
-  _take_in(folder.path / f"{experiment.name}.csv", folder)
+  _take_in(experiment.name, folder)
   jobs = plan(experiment, methods, budget, seeds)
   missing = [job for job in jobs if not folder.done(job)]
+  if missing:
+    _take_over({job.digest for job in missing}, folder)
+    missing = [job for job in missing if not folder.done(job)]
   with stop_on_signals() as stop:
     failed = _run(experiment, jobs, missing, processes, folder, stop)
     interrupted = stop.is_set()
@@ -103,14 +106,23 @@ def run_experiment(
   return 0
 
 
-def _take_in(csv_file: pathlib.Path, folder: Folder) -> None:
-  """Restores result files that are gone from an earlier CSV, so that none of its runs is repeated or lost."""
+def _take_in(name: str, folder: Folder) -> None:
+  """Restores result files that are gone from an experiment's earlier CSV, so that none of its runs is repeated or lost."""
   with _in_folder(folder):
     folder.results.mkdir(parents=True, exist_ok=True)
-    for result in read_curves(csv_file):
+    for result in read_curves(folder.path / f"{name}.csv"):
       path = result_path(folder.results, result)
       if not path.is_file():
         write_result(path, result)
+
+
+def _take_over(digests: Set[str], folder: Folder) -> None:
+  """Makes result files of runs that another experiment's CSV in the folder has."""
+  with _in_folder(folder):
+    for name in EXPERIMENTS:
+      for result in read_curves(folder.path / f"{name}.csv"):
+        if result.digest in digests:
+          write_result(result_path(folder.results, result), result)
 
 
 @contextlib.contextmanager

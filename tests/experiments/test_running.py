@@ -126,6 +126,17 @@ def test_the_csv_alone_is_enough_to_go_on_from(finished, tmp_path, capsys):
   assert (tmp_path / "tiny.csv").read_text() == text
 
 
+def test_runs_that_another_experiments_csv_has_are_not_repeated(finished, tmp_path, capsys):
+  # With labels of its own; the file has one method more than is asked for.
+  text = (finished / "tiny.csv").read_text()
+  (tmp_path / "three_rooms.csv").write_text(text.replace("uniform,", "uniform_memory,"))
+  assert run(make_experiment(methods=(known_method("uniform", "Uniform ER"),)), tmp_path) == 0
+  assert "2 runs, 2 of them done before" in capsys.readouterr().out
+  lines = (tmp_path / "tiny.csv").read_text().splitlines()
+  assert lines == [line for line in text.splitlines() if not line.startswith("sset,")]
+  assert len(list((tmp_path / "runs").iterdir())) == 2
+
+
 def test_a_run_that_fails_says_why_and_the_others_go_on(tmp_path, capsys):
   def in_a_world_that_is_not_there(config):
     return override(config, {"environment.name": "three_roms"})
