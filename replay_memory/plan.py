@@ -11,6 +11,7 @@ from configs import RunConfig, UserError
 from configs.free_memory import available_bytes, format_bytes
 from replay_memory import kernels
 from replay_memory.kernels import NONE, Memory
+from replay_memory.pages import zeros
 
 # Episodes without a stored row that are remembered, so that a row that comes again is known, and gaps that are.
 SPARE_RECORDS = 4_096
@@ -179,8 +180,8 @@ def allocate(plan: Plan) -> Memory:
 
 
 def _zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-  zeros = np.zeros(shape, dtype)
-  return zeros if dtype.names is None else zeros.view(np.recarray)
+  array = zeros(shape, dtype)
+  return array if dtype.names is None else array.view(np.recarray)
 
 
 def _specs(plan: Plan) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:

@@ -5,6 +5,7 @@ import numpy.typing as npt
 
 from replay_memory import kernels
 from replay_memory.memory import ReplayMemory
+from replay_memory.pages import zeros
 from replay_memory.plan import tree_of
 
 # A row's delta; a checkpoint has it, and the rest follows from it.
@@ -40,10 +41,10 @@ class Reliability:
     slots, levels = memory.plan.slots, tree_of(len(memory.arrays.episodes))
     self._arrays = kernels.Reliability(
       error=memory.add_column(ERROR_COLUMN, np.float64, 0.0),
-      power=np.zeros(slots),
-      part=np.zeros(slots),
-      total=np.zeros(sum(levels)),
-      peak=np.zeros(sum(levels)),
+      power=zeros((slots,), np.float64),
+      part=zeros((slots,), np.float64),
+      total=zeros((sum(levels),), np.float64),
+      peak=zeros((sum(levels),), np.float64),
       start=np.cumsum([0, *levels[:-1]]),
       work=np.empty((2, len(memory.arrays.nodes)), np.int64),
       scales=_scales(reliability_exponent),

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from replay_memory import sweeps
 from replay_memory.kernels import FRESH_SLOTS, NONE
 from replay_memory.memory import ReplayMemory
+from replay_memory.pages import zeros
 from replay_memory.ratios import Ratios
 from replay_server.contract.codec import RowCodec
 
@@ -81,7 +82,7 @@ class Returns:
     self._fields = memory.field("reward", codec), memory.field("discount", codec)
     # Side by side, as a sweep mostly waits for the main memory: a step's numbers come from there together. It would take a third
     # longer if it looked into whole rows, and made rho of its logarithm; a checkpoint has neither copy.
-    places = np.zeros((memory.plan.slots, _PLACES), np.float32).T
+    places = zeros((memory.plan.slots, _PLACES), np.float32).T
     reward, discount, cut, value, action_value, end_value, q_ret = places[:7]
     self._estimates = sweeps.Estimates(
       rows=memory.arrays.rows,
