@@ -5,7 +5,7 @@ import os
 import pathlib
 import shlex
 import threading
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 from configs import UserError
 from configs.exit_codes import ExitCode
@@ -84,11 +84,11 @@ def run_experiment(
   Raises:
     UserError: a run cannot be made from the experiment's config, or a file cannot be written.
   """
-  _take_in(experiment.name, folder)
+  _take_in([experiment.name], folder)
   jobs = plan(experiment, methods, budget, seeds)
   missing = [job for job in jobs if not folder.done(job)]
   if missing:
-    _take_over({job.digest for job in missing}, folder)
+    _take_in(EXPERIMENTS, folder, {job.digest for job in missing})
     missing = [job for job in missing if not folder.done(job)]
   with stop_on_signals() as stop:
     failed = _run(experiment, jobs, missing, processes, folder, stop)
@@ -106,23 +106,20 @@ def run_experiment(
   return 0
 
 
-def _take_in(name: str, folder: Folder) -> None:
-  """Restores result files that are gone from an experiment's earlier CSV, so that none of its runs is repeated or lost."""
+def _take_in(names: Iterable[str], folder: Folder, digests: Set[str] | None = None) -> None:
+  """Makes result files of runs that earlier CSVs have, so that none is repeated or lost.
+
+  Args:
+    names: of the CSVs' experiments.
+    folder: where they are.
+    digests: of the runs to take; None takes those that have no file.
+  """
   with _in_folder(folder):
     folder.results.mkdir(parents=True, exist_ok=True)
-    for result in read_curves(folder.path / f"{name}.csv"):
+    for result in (result for name in names for result in read_curves(folder.path / f"{name}.csv")):
       path = result_path(folder.results, result)
-      if not path.is_file():
+      if not path.is_file() if digests is None else result.digest in digests:
         write_result(path, result)
-
-
-def _take_over(digests: Set[str], folder: Folder) -> None:
-  """Makes result files of runs that another experiment's CSV in the folder has."""
-  with _in_folder(folder):
-    for name in EXPERIMENTS:
-      for result in read_curves(folder.path / f"{name}.csv"):
-        if result.digest in digests:
-          write_result(result_path(folder.results, result), result)
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ _LARGE_PAGE = 1 << 21
 
 
 def zeros(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-  """Zeros that take no memory before they are written over.
+  """Zeros that take no memory before they are written over; a record array for structures.
 
   Rows are drawn at random. With pages of 4 KB nearly every look into an array of many megabytes would wait for the entry of its
   page, which makes it take up to twice as long; so the kernel is asked for pages of 2 MB.
@@ -24,7 +24,7 @@ def zeros(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
   dtype = np.dtype(dtype)
   count = math.prod(shape)
   if count * dtype.itemsize < _LARGE_PAGE:
-    return np.zeros(shape, dtype)
+    return _with_fields(np.zeros(shape, dtype))
   try:
     area = mmap.mmap(-1, count * dtype.itemsize + _LARGE_PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
   except OSError as error:
@@ -32,4 +32,9 @@ def zeros(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
   with contextlib.suppress(OSError):  # A kernel without large pages.
     area.madvise(mmap.MADV_HUGEPAGE)
   start = -np.frombuffer(area, np.uint8, 1).ctypes.data % _LARGE_PAGE
-  return np.frombuffer(area, dtype, count, start).reshape(shape)
+  return _with_fields(np.frombuffer(area, dtype, count, start).reshape(shape))
+
+
+def _with_fields(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+  """`array`, whose fields are attributes if it has any."""
+  return array if array.dtype.names is None else array.view(np.recarray)

@@ -5,7 +5,6 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from configs import RunConfig, UserError
 from configs.free_memory import available_bytes, format_bytes
@@ -157,7 +156,7 @@ def allocate(plan: Plan) -> Memory:
     MemoryError: the machine does not have as much memory.
   """
   # Zeros take no memory before they are written over.
-  memory = Memory(**{name: _zeros(shape, dtype) for name, (shape, dtype) in _specs(plan).items()})
+  memory = Memory(**{name: zeros(shape, dtype) for name, (shape, dtype) in _specs(plan).items()})
   memory.ends.fill(NONE)
   memory.gaps.record.fill(NONE)
   memory.longest[0] = plan.longest_history
@@ -177,11 +176,6 @@ def allocate(plan: Plan) -> Memory:
       memory.node_start[table, level] = node_start
       node_start += nodes
   return memory
-
-
-def _zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-  array = zeros(shape, dtype)
-  return array if dtype.names is None else array.view(np.recarray)
 
 
 def _specs(plan: Plan) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
