@@ -78,8 +78,8 @@ class LearnerConfig:
       copies them.
     target_update_period: gradient steps from one such move to the next. TD3 has a period of its own.
     updates_per_block: K, gradient steps per call; a block of K batches is drawn at once.
-    prefetch: whether the next block is drawn while the current one is used. False draws a block when it is due, and so with
-      `updates_per_block=1` each batch only after the previous update.
+    prefetch: whether the next block is drawn while the current one is used, and so without knowing what that one changes. False
+      draws a block when it is due, and so with `updates_per_block=1` each batch only after the previous update.
     publish_period_updates: gradient steps between two policies sent to the workers.
     checkpoint_period_seconds: time between two checkpoints; another is written when the run stops.
     mixed_precision: whether hidden layers are computed in float16, with float32 weights and loss scaling; for large networks on

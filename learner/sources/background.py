@@ -3,22 +3,19 @@
 import queue
 import threading
 from collections.abc import Callable
-from typing import Generic, TypeVar
 
 from configs import Stopped
 from learner.sources.block import Block
 
 _POLL_SECONDS = 0.2
-_Drawn = TypeVar("_Drawn")
 
 
-class BackgroundDrawing(Generic[_Drawn]):
+class BackgroundDrawing:
   """A thread that draws a block when one is requested; with `prefetch`, `draw_ahead` requests the next one early."""
 
   def __init__(
     self,
-    draw: Callable[[], _Drawn],
-    finish: Callable[[_Drawn], Block],
+    draw: Callable[[], Block],
     stop: threading.Event,
     prefetch: bool,
     check: Callable[[], None] = lambda: None,
@@ -27,18 +24,16 @@ class BackgroundDrawing(Generic[_Drawn]):
 
     Args:
       draw: draws one block; called in the thread.
-      finish: makes a block of what was drawn; called when it is taken, before the next one is drawn.
       stop: ends a wait for a block.
       prefetch: whether to draw the next block while the learner learns from the last one.
       check: called again and again while a block is waited for; what it raises ends the wait.
     """
     self._draw = draw
-    self._finish = finish
     self._check = check
     self._stop = stop
     self._prefetch = prefetch
     self._requests: queue.SimpleQueue[bool] = queue.SimpleQueue()
-    self._drawn: queue.SimpleQueue[_Drawn | BaseException] = queue.SimpleQueue()
+    self._drawn: queue.SimpleQueue[Block | BaseException] = queue.SimpleQueue()
     self._is_requested = False
     self._closed = threading.Event()
     self._thread: threading.Thread | None = None
@@ -51,7 +46,7 @@ class BackgroundDrawing(Generic[_Drawn]):
 
     Raises:
       Stopped: stopped while waiting.
-      BaseException: whatever `draw`, `finish`, `check` or `while_waiting` raised.
+      BaseException: whatever `draw`, `check` or `while_waiting` raised.
     """
     if self._thread is None:
       self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
@@ -69,7 +64,7 @@ class BackgroundDrawing(Generic[_Drawn]):
     self._is_requested = False
     if isinstance(drawn, BaseException):
       raise drawn
-    return self._finish(drawn)
+    return drawn
 
   def draw_ahead(self) -> None:
     """Begins to draw the next block, with `prefetch`; see `Source.draw_ahead`."""

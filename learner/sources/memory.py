@@ -1,5 +1,6 @@
 """The source that draws from the learner's own memory, which it feeds with every row of the run once."""
 
+import collections
 import contextlib
 import dataclasses
 import json
@@ -7,7 +8,7 @@ import pathlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +39,9 @@ from replay_server.contract.codec import Packed
 from replay_server.contract.connection import Connection
 from replay_server.contract.manifest import Manifest
 from replay_server.contract.messages import MEMORY_TABLE, MEMORY_TABLE_COUNTS, SHARE_METRICS
+
+# The columns `Algorithm.OUTPUTS`, float32 [K, batch] each.
+Outputs: TypeAlias = Mapping[str, npt.NDArray[np.float32]]
 
 _POLL_SECONDS = 0.02
 _CLOSE_TIMEOUT_SECONDS = 5.0
@@ -71,15 +75,12 @@ class MemoryParts:
   followers: Mapping[str, Follower] = dataclasses.field(default_factory=dict)
 
 
-class _Drawn(NamedTuple):
-  """A block without the followers' columns, and the slots of its rows, int64 [K, batch]."""
-
-  block: Block
-  slots: npt.NDArray[np.int64]
-
-
 class MemorySource:
-  """Reads the rows that are due, stores them, and draws stratified blocks from the tables that the memory makes of them."""
+  """Reads the rows that are due, stores them, and draws stratified blocks from the tables that the memory makes of them.
+
+  A source that prefetches does all this in its own thread while the learner computes, and takes in what is fed back there too:
+  when block t + 1 is drawn, the memory knows what updates up to block t - 1 said of its rows.
+  """
 
   def __init__(
     self,
@@ -124,6 +125,8 @@ class MemorySource:
     self._lost = self._unread_before = 0
     # Until when no rows are asked for, because there were none; s, monotonic.
     self._quiet_until = 0.0
+    # Blocks, and what was computed for their rows, that the memory does not know of yet.
+    self._fed_back: collections.deque[tuple[Block, Outputs]] = collections.deque()
     self._closed = threading.Event()
     self._drawing = self._start_drawing()
 
@@ -134,9 +137,9 @@ class MemorySource:
       return RankPriorities(config.replay.priority, self._parts.memory)
     return TablePriorities(config, self._set_priorities)
 
-  def _start_drawing(self) -> BackgroundDrawing[_Drawn]:
+  def _start_drawing(self) -> BackgroundDrawing:
     closed = self._closed
-    return BackgroundDrawing(lambda: self._draw(closed), self._finish, self._stop, self._prefetch)
+    return BackgroundDrawing(lambda: self._draw(closed), self._stop, self._prefetch)
 
   @property
   def table_names(self) -> Sequence[str]:
@@ -171,13 +174,15 @@ class MemorySource:
       ServerLost: the server does not answer.
       UserError: too many of the rows read lately cannot be learned from.
     """
-    block = self._finish(self._draw(self._closed)) if self._inline else self._drawing.next_block(while_waiting)
+    block = self._draw(self._closed) if self._inline else self._drawing.next_block(while_waiting)
     self._handed_out += self._batches
     return block
 
-  def _draw(self, closed: threading.Event) -> _Drawn:
+  def _draw(self, closed: threading.Event) -> Block:
+    self._take_in()  # The priorities of new rows follow from it.
     self._read_due_rows(closed)
     with self._lock:
+      self._take_in()  # What was fed back during a wait for rows.
       memory = self._parts.memory
       self._schedule.set_ready(memory.sizes >= self._min_sizes)
       if self._shares is not None and self._shares.change(self._drawn):
@@ -185,7 +190,6 @@ class MemorySource:
       quotas = self._schedule.next_block(self._batches)
       least_ratios = memory.least_ratios if self._knows_least_ratios else None
       draws = memory.draw(quotas, self._parts.rng)
-      self._drawn += self._batches
       rows, mixup = memory.take(draws.slots), self._parts.mixup
       block = Block(
         rows if mixup is None else mixup.apply(rows, draws.slots),
@@ -195,21 +199,21 @@ class MemorySource:
         draws.table_sizes,
         quotas,
         self._schedule.shares,
+        columns=self._columns(draws.slots),
         least_ratios=least_ratios,
       )
-      return _Drawn(block, draws.slots)
+      self._drawn += self._batches
+      return block
 
-  def _finish(self, drawn: _Drawn) -> Block:
-    """Adds what followers know of the rows, which changes with every update."""
+  def _columns(self, slots: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[np.float32]]:
+    """What followers know of drawn rows, which changes with every update."""
     followers = self._parts.followers.values()
     if not followers:
-      return drawn.block
+      return {}
     assert self._model is not None, "the source was given no networks"
-    with self._lock:
-      for follower in followers:
-        follower.begin(self._handed_out, self._model)
-      columns = {name: column for follower in followers for name, column in follower.columns(drawn.slots).items()}
-    return dataclasses.replace(drawn.block, columns=columns)
+    for follower in followers:
+      follower.begin(self._drawn, self._model)
+    return {name: column for follower in followers for name, column in follower.columns(slots).items()}
 
   def _read_due_rows(self, closed: threading.Event) -> None:
     """Reads rows until those that the next block needs are there.
@@ -295,16 +299,23 @@ class MemorySource:
     with self._lock:
       return product(self._weightings, block, updates)
 
-  def feed_back(self, block: Block, outputs: Mapping[str, npt.NDArray[np.float32]]) -> None:
+  def feed_back(self, block: Block, outputs: Outputs) -> None:
     """Sets the priorities that follow from the output `td_error`, and gives all outputs to the followers."""
+    self._fed_back.append((block, outputs))
+    if not self._prefetch:
+      self._take_in()
+
+  def _take_in(self) -> None:
     with self._lock:
-      self._priorities.update(block, outputs["td_error"])
-      if self._shares is not None:
-        self._shares.note(block.tables, outputs["td_error"])
-      if self._parts.followers:
-        slots = self._parts.memory.slots_of(block.handles)
-        for follower in self._parts.followers.values():
-          follower.feed_back(slots, outputs)
+      while self._fed_back:
+        block, outputs = self._fed_back.popleft()
+        self._priorities.update(block, outputs["td_error"])
+        if self._shares is not None:
+          self._shares.note(block.tables, outputs["td_error"])
+        if self._parts.followers:
+          slots = self._parts.memory.slots_of(block.handles)
+          for follower in self._parts.followers.values():
+            follower.feed_back(slots, outputs)
 
   @property
   def new_item_priorities(self) -> tuple[float, ...]:
@@ -349,6 +360,7 @@ class MemorySource:
   def state(self) -> State:
     """The memory but for its rows, and the states of the parts that have one."""
     with self._lock:
+      self._take_in()
       memory, journal = self._parts.memory, self._parts.journal
       journal.sync()
       state: dict[str, npt.NDArray[Any]] = {

@@ -37,7 +37,7 @@ class ServerSource:
 
   def __init__(
     self,
-    open_streams: Callable[[], tuple[StratifiedSampler, BackgroundDrawing[Block]]],
+    open_streams: Callable[[], tuple[StratifiedSampler, BackgroundDrawing]],
     usable_rows: UsableRows,
     weightings: Mapping[str, Weighting],
     priorities: TablePriorities,
@@ -213,10 +213,10 @@ def make_server_source(
   # An inline run fixes the order of steps and updates, so a block is drawn only when it is due.
   prefetch = config.learner.prefetch and not manifest.inline
 
-  def open_streams() -> tuple[StratifiedSampler, BackgroundDrawing[Block]]:
+  def open_streams() -> tuple[StratifiedSampler, BackgroundDrawing]:
     sampler = StratifiedSampler(connection, manifest, prefetch, stop)
     stall = StallCheck(connection, sampler.awaited)
-    return sampler, BackgroundDrawing(sampler.draw_block, lambda block: block, stop, prefetch, stall.check)
+    return sampler, BackgroundDrawing(sampler.draw_block, stop, prefetch, stall.check)
 
   return ServerSource(
     open_streams,

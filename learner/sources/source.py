@@ -77,7 +77,7 @@ class Source(Protocol):
     ...
 
   def feed_back(self, block: Block, outputs: Mapping[str, npt.NDArray[np.float32]]) -> None:
-    """Receives what an algorithm computed for the rows.
+    """Receives what an algorithm computed for the rows; a source that draws ahead may use it only from the block after the next.
 
     Args:
       block: as drawn.

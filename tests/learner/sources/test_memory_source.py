@@ -418,6 +418,37 @@ def test_a_source_that_never_wrote_a_checkpoint_begins_with_its_rows(tmp_path: p
       assert source.metrics()["memory_table/default/size"] == 28
 
 
+def test_with_prefetching_what_is_fed_back_counts_from_the_block_after_the_next(tmp_path: pathlib.Path) -> None:
+  config = _config(ratio=1e-6, tables=PRIORITIZED, prefetch=True)
+  with serving(config, tmp_path) as server, _source(server, tmp_path) as source:
+    source.restore({})
+    _feed(server, 20)
+    handles = []
+    for _ in range(3):
+      block = source.next_block()
+      source.draw_ahead()
+      wait_for(lambda: source.metrics()["drawn_ahead"] > 0)  # The next block is drawn while this one is learned from.
+      handles.append(set(block.handles[block.tables == 0].tolist()))
+      source.feed_back(block, {"td_error": np.full(block.tables.shape, 1e5, np.float32)})
+  assert handles[1] - handles[0]  # The rows that are known to be wrong, and others.
+  assert not handles[2] - handles[0]
+
+
+def test_a_checkpoint_has_what_was_fed_back_while_nothing_was_drawn(tmp_path: pathlib.Path) -> None:
+  config = _config(tables=PRIORITIZED, prefetch=True)
+  with serving(config, tmp_path) as server:
+    _feed(server, 20)
+    with _source(server, tmp_path) as source:
+      source.restore({})
+      block = source.next_block()
+      source.feed_back(block, {"td_error": np.full(block.tables.shape, 7.0, np.float32)})
+      state = source.state()
+    assert state["new_item_priorities"] == pytest.approx([7, 7])
+    with _source(server, tmp_path) as source:
+      source.restore(state)
+      assert source.new_item_priorities == pytest.approx((7, 7))
+
+
 def test_rows_of_an_open_block_are_stored_when_it_opens_its_streams_anew(tmp_path: pathlib.Path) -> None:
   with serving(_config(prefetch=True), tmp_path) as server, _source(server, tmp_path) as source:
     source.restore({})
