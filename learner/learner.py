@@ -75,9 +75,7 @@ class Learner(core.Learner):
 
   Attributes:
     gradient_steps: gradient steps taken, including those before a restart.
-    policy_version: version of the last published policy; it grows across restarts.
-    policies_published: by this process.
-    published: when the last policy was published, as a UNIX time; None before the first.
+    policy_version: version of the last policy that was sent; it grows across restarts.
     checkpointed: when this process wrote its last checkpoint, as a UNIX time; None before the first.
     own_gradient_steps: those of this process alone.
     waited_seconds: for blocks of rows.
@@ -122,8 +120,8 @@ class Learner(core.Learner):
     self._measured: tuple[Floats, Floats] | None = None
     self._of_source: Mapping[str, float] = {}
     self._noted = -math.inf  # When `_of_source` was taken; s, monotonic.
-    self.policies_published = self.own_gradient_steps = 0
-    self.published: float | None = None
+    self.own_gradient_steps = 0
+    self._policy_is_due = False
     self.checkpointed: float | None = None
     self.waited_seconds = 0.0
     self._is_finite = True
@@ -205,7 +203,7 @@ class Learner(core.Learner):
       while not self._stop.is_set() and (num_steps is None or blocks < num_steps):
         self._connection.progress.note()
         try:
-          self.step(self._look_for_snapshots)
+          self.step(self._look_around)
           blocks += 1
           self._note_news()
           if self._checkpoint_is_due() and self._may_write():
@@ -229,13 +227,15 @@ class Learner(core.Learner):
     if status is not None:
       self.note_status(status)
 
-  def _look_for_snapshots(self) -> None:
-    """Ends a wait for rows if the server writes a snapshot, since the wait may outlast both.
+  def _look_around(self) -> None:
+    """Ends a wait for rows, which may be long, if the server writes a snapshot or did not get the last policy.
 
     Raises:
-      _SnapshotAnnounced: a checkpoint should be written that belongs to it.
+      _SnapshotAnnounced: a checkpoint should be written that belongs to the snapshot.
+      ServerLost: the policy did not arrive.
     """
     self._connection.progress.note()
+    self.parts.publisher.check()  # Workers may wait for the policy that has not arrived.
     self._note_metrics()  # The last block's may not have been noted, and a wait may be long.
     self._note_news()
     if self._announced > self._tried and self._may_write():
@@ -330,8 +330,10 @@ class Learner(core.Learner):
     self._measured = measured, outputs["td_error"]
     self._note_metrics()
     period = self._config.learner.publish_period_updates
-    if before // period != self.gradient_steps // period:
-      self.publish()
+    self._policy_is_due |= before // period != self.gradient_steps // period
+    # On a link that takes longer than the period, policies are left out.
+    if self._policy_is_due and not self.parts.publisher.is_sending:
+      self.publish(wait=self._manifest.inline)
 
   def _update(self, block: Block, weights: Floats) -> tuple[Floats, dict[str, Floats]]:
     """Learns from a block; returns the metrics, float32 [K, metrics], and the algorithm's outputs for the rows."""
@@ -347,21 +349,25 @@ class Learner(core.Learner):
       "rewards; the last checkpoint was written before this."
     )
 
-  def publish(self) -> None:
+  def publish(self, wait: bool = True) -> None:
     """Publishes the policy under the next version.
 
+    Args:
+      wait: whether to wait until the server has it. If not, what goes wrong with it is raised by a later call.
+
     Raises:
-      ServerLost: the server did not confirm it.
+      ServerLost: the server did not confirm it, or the one before.
       LeaseLost: another learner has the lease.
       Stopped: asked to stop while waiting for the lease.
       UserError: the weights are no longer finite; nothing was published.
     """
     self._require_lease()
+    publisher = self.parts.publisher
+    publisher.check()
     snapshot = self._snapshot(self.policy_version + 1)
     self.policy_version = snapshot.version
-    self.parts.publisher.publish(snapshot)
-    self.policies_published += 1
-    self.published = time.time()
+    self._policy_is_due = False
+    (publisher.publish if wait else publisher.send)(snapshot)
 
   def _snapshot(self, version: int) -> PolicySnapshot:
     weights = self.parts.updates.policy_weights().numpy()
@@ -409,9 +415,12 @@ class Learner(core.Learner):
         )
 
   def close(self) -> None:
-    """Writes a last checkpoint, unless the loss or the weights are no longer finite, and closes the parts."""
+    """Publishes a policy that is due and writes a last checkpoint, unless anything is no longer finite; closes the parts."""
     try:
       if self._is_finite and self._may_write():
+        if self._policy_is_due:
+          with contextlib.suppress(ServerLost, Stopped):
+            self.publish()
         self._activity.does("writing the last checkpoint")
         self.save()
     finally:
@@ -420,6 +429,7 @@ class Learner(core.Learner):
       self._close_parts()
 
   def _close_parts(self) -> None:
+    self.parts.publisher.close()
     self.parts.source.close()
     self.parts.checkpoints.close()
 

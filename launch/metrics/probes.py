@@ -239,11 +239,11 @@ class LearnerProbe(ClientProbe):
     yield from super().samples()
     learner, lease = self._learner, self.connection.news.lease
     steps, measured = learner.own_gradient_steps, learner.metrics()
-    yield from self.of_policy(learner.policy_version, learner.published)
+    yield from self.of_policy(learner.policy_version, learner.parts.publisher.published_at)
     yield Sample("slipstream_learner_gradient_steps_total", steps)
     yield Sample("slipstream_learner_rows_total", steps * self.manifest.config.learner.batch_size)
     yield Sample("slipstream_learner_wait_seconds_total", learner.waited_seconds)
-    yield Sample("slipstream_learner_policies_total", learner.policies_published)
+    yield Sample("slipstream_learner_policies_total", learner.parts.publisher.published)
     yield Sample("slipstream_learner_refused_rows_total", measured.get(UNUSABLE_ROWS, 0.0))
     yield Sample("slipstream_learner_refused_priorities_total", measured.get(_REFUSED_PRIORITIES, 0.0))
     yield Sample("slipstream_learner_drawn_ahead_rows", measured.get(_DRAWN_AHEAD, 0.0))

@@ -1,9 +1,12 @@
 """The policy table: the learner publishes its weights there and everyone else fetches them."""
 
+import concurrent.futures
+import contextlib
 import dataclasses
 import json
 import pathlib
 import threading
+import time
 import zipfile
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from acme import core, specs
 
-from configs import RunConfig, ServerLost, UserError, from_json, to_json
+from configs import RunConfig, ServerLost, Stopped, UserError, from_json, to_json
 from replay_server.contract import layout
 from replay_server.contract.connection import CALL_TIMEOUT_SECONDS, Column, Connection, NotInTime
 from replay_server.contract.run import environment_steps
@@ -59,21 +62,62 @@ def arrival_seconds(weights: int) -> float:
 
 
 class PolicyPublisher:
-  """Publishes the learner's policies."""
+  """Publishes the learner's policies, one after the other; for one thread.
+
+  Attributes:
+    published: number of policies that the server has confirmed.
+    published_at: when it confirmed the last one, as a UNIX time; None before the first.
+  """
 
   def __init__(self, connection: Connection, stop: threading.Event | None = None):
     """Makes a publisher; `stop` ends its waits when set."""
+    self.published = 0
+    self.published_at: float | None = None
     self._bulk = connection.bulk()
     self._writer = self._bulk.writer()
     self._stop = stop
+    self._threads = concurrent.futures.ThreadPoolExecutor(max_workers=1, thread_name_prefix="publisher")
+    self._sending: concurrent.futures.Future[None] | None = None
+
+  @property
+  def is_sending(self) -> bool:
+    """Whether a policy that `send` was given is on its way."""
+    return self._sending is not None and not self._sending.done()
 
   def publish(self, snapshot: PolicySnapshot) -> None:
-    """Replaces the published policy, unless the server has one of a higher version.
+    """Replaces the published policy, unless the server has one of a higher version, and waits until the server has it.
 
     Raises:
       PolicyLate: the server did not confirm it in the time that its size allows.
+      ServerLost: it cannot be sent.
       Stopped: asked to stop meanwhile; the policy may still arrive.
     """
+    self.finish()
+    self._write(snapshot)
+
+  def send(self, snapshot: PolicySnapshot) -> None:
+    """Like `publish`, in a thread; waits only for the policy that was sent before, and raises what went wrong with that."""
+    self.finish()
+    self._sending = self._threads.submit(self._write, snapshot)
+
+  def finish(self) -> None:
+    """Waits until the server has the policy that was sent last; raises like `publish`, once."""
+    sending, self._sending = self._sending, None
+    if sending is not None:
+      sending.result()
+
+  def check(self) -> None:
+    """Raises what went wrong with the policy that was sent last, as `publish` does, without waiting."""
+    if not self.is_sending:
+      self.finish()
+
+  def close(self) -> None:
+    """Waits until the policy that was sent last has arrived or failed; may be called twice."""
+    with contextlib.suppress(ServerLost, Stopped):
+      self.finish()
+    self._threads.shutdown()
+
+  def _write(self, snapshot: PolicySnapshot) -> None:
     # In the order of `layout.POLICY_COLUMNS`.
     columns: list[npt.NDArray[Any]] = [
       np.asarray(snapshot.learner_steps, np.int64),
@@ -87,6 +131,8 @@ class PolicyPublisher:
     except ServerLost as error:
       self._bulk.renew()  # After failed tries gRPC would wait for long before the next one.
       raise (PolicyLate(weights) if isinstance(error, NotInTime) else error) from None
+    self.published += 1
+    self.published_at = time.time()
 
 
 class PolicySource(core.VariableSource):

@@ -17,6 +17,7 @@ from configs import (
   NafConfig,
   NetworkConfig,
   PriorityConfig,
+  ServerLost,
   TableSpec,
   Td3Config,
   UserError,
@@ -26,6 +27,8 @@ from learner import checkpoint as checkpoint_module
 from learner.devices import choose_device
 from learner.learner import Learner, make_learner
 from learner.optimizer import Optimizer
+from replay_server.contract import layout
+from replay_server.contract.connection import ItemWriter
 from replay_server.contract.policy import PolicySource, load_snapshot, save_snapshot
 from tests.behaviours import storing
 from tests.damage import files_in
@@ -37,6 +40,12 @@ CONTINUOUS_SPEC = SPEC._replace(actions=specs.BoundedArray((2,), np.float32, -1.
 
 def _published(filled: Any) -> Any:
   return PolicySource(filled.server.connection, "default").fetch()
+
+
+def _step(learner: Learner) -> None:
+  """Learns from a block, and waits until the server has a policy that was sent."""
+  learner.step()
+  learner.parts.publisher.finish()
 
 
 def _latest(folder: pathlib.Path) -> str:
@@ -128,7 +137,7 @@ def test_steps_are_counted_and_policies_published_at_their_period(filled, learn)
   assert (learner.gradient_steps, learner.policy_version) == (0, 1)
   published = []
   for _ in range(7):
-    learner.step()
+    _step(learner)
     snapshot = _published(filled)
     published.append((learner.gradient_steps, snapshot.version, snapshot.learner_steps))
   # Two updates a block, a policy every six.
@@ -139,12 +148,70 @@ def test_steps_are_counted_and_policies_published_at_their_period(filled, learn)
   assert set(metrics) == {"loss", "mean_q", "mean_abs_td_error", "drawn_ahead", "gradient_steps", "policy_version"}
 
 
+def test_policies_that_a_slow_link_delays_are_left_out_but_for_the_newest(
+  make_config, serve, learn, monkeypatch
+) -> None:
+  filled = serve(make_config(TABLES, **{**FIELDS, "publish_period_updates": 2}))
+  filled.fill("default", range(10))
+  filled.fill("done", range(5))
+  learner = learn(filled)
+  publisher = learner.parts.publisher
+  write, go_on = ItemWriter.write, threading.Event()
+
+  def write_late(*arguments: Any) -> None:
+    assert go_on.wait(30)
+    write(*arguments)
+
+  monkeypatch.setattr(ItemWriter, "write", write_late)
+  for _ in range(4):  # Learns on while the first one is on its way.
+    learner.step()
+  assert learner.policy_version == 2
+  assert publisher.is_sending
+  go_on.set()
+  publisher.finish()
+  assert _published(filled).learner_steps == 2
+  _step(learner)
+  snapshot = _published(filled)
+  assert (snapshot.version, snapshot.learner_steps) == (3, 10)
+  assert publisher.published == 3
+  go_on.clear()
+  for _ in range(2):
+    learner.step()
+  threading.Timer(0.5, go_on.set).start()
+  learner.close()
+  snapshot = _published(filled)
+  assert (snapshot.version, snapshot.learner_steps) == (5, 14)
+
+
+def test_a_learner_that_waits_for_rows_notices_that_its_policy_did_not_arrive(
+  make_config, serve, learn, monkeypatch
+) -> None:
+  filled = serve(make_config(TABLES, **FIELDS))  # Without rows.
+  learner = learn(filled)
+  write = ItemWriter.write
+
+  def write_unless_second(writer: ItemWriter, table: str, columns: Any, *arguments: Any) -> None:
+    if table == layout.POLICY and columns[2] == 2:
+      raise ServerLost("The link broke.")
+    write(writer, table, columns, *arguments)
+
+  monkeypatch.setattr(ItemWriter, "write", write_unless_second)
+  learner.publish(wait=False)
+  thread = threading.Thread(target=learner.run)
+  thread.start()
+  wait_for(lambda: _published(filled).version == 3)
+  assert learner.state.startswith("waiting for workers")
+  filled.stop.set()
+  thread.join(30)
+  assert not thread.is_alive()
+
+
 def test_the_published_policy_is_the_online_network_and_steps_change_it(filled, learn) -> None:
   learner = learn(filled)
   before = _published(filled).weights
   np.testing.assert_array_equal(before, learner.get_variables([])[0])
   for _ in range(3):
-    learner.step()
+    _step(learner)
   after = _published(filled).weights
   np.testing.assert_array_equal(after, learner.get_variables([])[0])
   assert np.abs(after - before).max() > 1e-3
@@ -184,7 +251,7 @@ def test_priorities_are_learned_published_and_kept_in_the_checkpoint(make_config
   learner = learn(filled)
   assert _published(filled).priorities == (1, 1)
   for _ in range(3):
-    learner.step()
+    _step(learner)
   published = _published(filled).priorities
   assert published[0] == 1
   # Every row's error is near its reward at first.
@@ -213,7 +280,7 @@ def test_the_policy_file_beside_a_checkpoint_is_the_network_with_its_config_and_
 def test_a_learner_without_a_checkpoint_continues_after_the_published_version(filled, learn) -> None:
   first = learn(filled, "one")
   for _ in range(6):
-    first.step()
+    _step(first)
   assert _published(filled).version == 3
   second = learn(filled, "another")
   assert (second.gradient_steps, second.policy_version, _published(filled).version) == (0, 4, 4)
@@ -221,10 +288,10 @@ def test_a_learner_without_a_checkpoint_continues_after_the_published_version(fi
 
 def test_a_learner_with_an_older_checkpoint_continues_after_the_published_version(filled, learn) -> None:
   first = learn(filled)
-  first.step()
+  _step(first)
   first.save()
   for _ in range(5):
-    first.step()
+    _step(first)
   assert _published(filled).version == 3
   first.parts.checkpoints.close()  # As if it had been killed.
   second = learn(filled)
@@ -346,7 +413,7 @@ def test_a_loss_that_is_not_finite_names_the_tables_and_leaves_the_last_checkpoi
 ) -> None:
   learner = learn(filled)
   for _ in range(3):
-    learner.step()
+    _step(learner)
   learner.save()
   good, before = checkpointed(learner), files_in(tmp_path / "checkpoints")
   version = _published(filled).version

@@ -171,6 +171,29 @@ def test_a_policy_that_does_not_arrive_in_the_time_of_its_size_is_one_sentence(s
     publisher.publish(_snapshot(2, _BIG))
 
 
+def test_sending_does_not_wait_and_what_goes_wrong_is_raised_once_and_later(slow: SlowLink) -> None:
+  publisher, source = PolicyPublisher(Connection(slow.address)), PolicySource(Connection(slow.address), "default", _BIG)
+  publisher.send(_snapshot(1, _BIG))
+  publisher.finish()
+  assert _same(source.fetch(), _snapshot(1, _BIG))
+  assert publisher.published == 1
+  slow.bytes_per_second = 40_000
+  began = time.monotonic()
+  publisher.send(_snapshot(2, _BIG))
+  assert time.monotonic() - began < 0.5
+  assert publisher.is_sending
+  publisher.check()  # Nothing has gone wrong yet.
+  with pytest.raises(PolicyLate, match="did not arrive within 5 s"):
+    publisher.finish()
+  publisher.check()
+  assert publisher.published == 1
+  slow.bytes_per_second = 1e9
+  publisher.send(_snapshot(3, _BIG))
+  publisher.close()
+  publisher.close()
+  assert _same(source.fetch(), _snapshot(3, _BIG))
+
+
 def test_a_stop_ends_the_wait_for_a_policy(slow: SlowLink) -> None:
   connection, stop = Connection(slow.address), threading.Event()
   publisher, source = PolicyPublisher(connection, stop), PolicySource(connection, "default", _BIG, stop)
