@@ -200,7 +200,7 @@ def test_a_learner_that_waits_for_rows_notices_that_its_policy_did_not_arrive(
   thread = threading.Thread(target=learner.run)
   thread.start()
   wait_for(lambda: _published(filled).version == 3)
-  assert learner.state.startswith("waiting for workers")
+  wait_for(lambda: learner.state.startswith("waiting for workers"))
   filled.stop.set()
   thread.join(30)
   assert not thread.is_alive()
