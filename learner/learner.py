@@ -362,11 +362,10 @@ class Learner(core.Learner):
       UserError: the weights are no longer finite; nothing was published.
     """
     self._require_lease()
-    publisher = self.parts.publisher
-    publisher.check()
     snapshot = self._snapshot(self.policy_version + 1)
     self.policy_version = snapshot.version
     self._policy_is_due = False
+    publisher = self.parts.publisher
     (publisher.publish if wait else publisher.send)(snapshot)
 
   def _snapshot(self, version: int) -> PolicySnapshot:

@@ -70,9 +70,9 @@ _ALL = (
     "role_wait_seconds", "seconds", "How long the present wait has lasted; 0 without one.", _CLIENTS, "role", "on"
   ),
   _gauge("role_server_silence_seconds", "seconds", "Time since the replay server last answered.", _CLIENTS, "role"),
-  _gauge("policy_version", "versions", "The policy last published, acted by or evaluated.", _CLIENTS, "role"),
+  _gauge("policy_version", "versions", "The policy last sent, acted by or evaluated.", _CLIENTS, "role"),
   _gauge(
-    "policy_timestamp_seconds", "UNIX time", "When that policy was published, taken or evaluated.", _CLIENTS, "role"
+    "policy_timestamp_seconds", "UNIX time", "When a policy last arrived, was taken or evaluated.", _CLIENTS, "role"
   ),
   # The run, as the server knows it.
   _gauge("run_environment_steps", "steps", "Transitions since the run began.", (SERVER,)),

@@ -123,6 +123,7 @@ def _learn(tmp_path: pathlib.Path) -> Iterator[Callable[..., Learner]]:
 
   yield learn
   for learner in made:
+    learner.parts.publisher.close()
     learner.parts.source.close()
 
 
