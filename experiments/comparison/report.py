@@ -22,7 +22,7 @@ from experiments.comparison.listing import make_console
 from experiments.comparison.measures import X_COLUMNS, Summary, check_curve, counted_runs, curve_of, summarise
 from experiments.comparison.media import media_of
 from experiments.comparison.page import Comparison, World, in_words, render_page
-from experiments.comparison.selection import select
+from experiments.comparison.selection import needs_config, select
 from experiments.pictures import styles_of
 from experiments.statistics import Estimate
 from launch.stored_run import StoredRun
@@ -106,10 +106,13 @@ def _runs(request: Request) -> list[StoredRun]:
   for folder in request.folders:
     before = len(found)
     for run in find_runs(folder):
-      found.setdefault((run.path.resolve(), run.run_id, run.method), with_config(run))
+      found.setdefault((run.path.resolve(), run.run_id, run.method), run)
     if len(found) == before and not any(path.is_relative_to(folder.resolve()) for path, _, _ in found):
       raise UserError(f"There are no runs in {folder}: name a run directory, or a folder that holds some.")
-  runs = select(found.values(), request.filters)
+  # The config of an experiment's run is planned anew, so those of runs that are not shown are not.
+  runs = select(found.values(), [text for text in request.filters if not needs_config(text)])
+  if runs:
+    runs = select(map(with_config, runs), [text for text in request.filters if needs_config(text)])
   if not runs:
     raise UserError("No run meets the filter: see the runs' columns with 'slipstream runs'.")
   return runs

@@ -81,6 +81,15 @@ def parse_condition(text: str) -> Condition:
   return Condition(match["column"].strip(), match["comparison"], match["value"].strip())
 
 
+def needs_config(text: str) -> bool:
+  """Whether a condition is on a field of the config.
+
+  Raises:
+    UserError: it is no condition.
+  """
+  return parse_condition(text).column.startswith(_CONFIG)
+
+
 def select(runs: Iterable[StoredRun], filters: Sequence[str]) -> list[StoredRun]:
   """The runs that meet all conditions, in the same order.
 
