@@ -47,8 +47,10 @@ def finish(
     interruption: of the command if a signal ended it, or else `ExitCode.DONE`.
     inline: whether the run was inline.
   """
-  note = _attempt("learning curve", lambda: report.save_learning_curve(run.path))
-  note += _attempt("histogram of importance weights", lambda: report.save_log_ratios(run.path))
+  from launch import drawing  # Slow to import.
+
+  note = _attempt("learning curve", lambda: drawing.save_learning_curve(run.path))
+  note += _attempt("histogram of importance weights", lambda: drawing.save_log_ratios(run.path))
   policy = find_policy(run)
   if policy is not None:
     note += _attempt("picture of the greedy path", lambda: draw_greedy_path(policy, run))

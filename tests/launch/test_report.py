@@ -14,7 +14,7 @@ from PIL import Image
 
 from configs import load_config, override
 from configs.algorithms import ALGORITHMS
-from launch import report
+from launch import drawing, report
 from launch.finish import finish
 from launch.run_directory import RunDirectory
 from replay_server.contract.status import Evaluation, RunStatus, TableStatus
@@ -64,7 +64,7 @@ def _write_config(run_dir: pathlib.Path, name: str, solved_evaluations: int) -> 
 
 def _titles(run_dir: pathlib.Path) -> tuple[str, str]:
   """The titles at the left and at the right of the curve: the run's name, and where it was solved."""
-  (axes,) = report.draw_learning_curve(run_dir).axes
+  (axes,) = drawing.draw_learning_curve(run_dir).axes
   return axes.get_title(loc="left"), axes.get_title(loc="right")
 
 
@@ -77,9 +77,9 @@ def _has_colour(path: pathlib.Path, colour: str) -> bool:
 def _colours(path: pathlib.Path) -> tuple[bool, bool, bool]:
   """Whether the curve shows the training line, the evaluator's and the mark where it was solved."""
   return (
-    _has_colour(path, report.TRAIN_COLOUR),
-    _has_colour(path, report.EVALUATOR_COLOUR),
-    _has_colour(path, report.SOLVED_COLOUR),
+    _has_colour(path, drawing.TRAIN_COLOUR),
+    _has_colour(path, drawing.EVALUATOR_COLOUR),
+    _has_colour(path, drawing.SOLVED_COLOUR),
   )
 
 
@@ -99,7 +99,7 @@ def test_the_curve_shows_what_was_measured(
 ) -> None:
   _write_config(tmp_path, "run", 2)
   _write_metrics(tmp_path, rows)
-  path = report.save_learning_curve(tmp_path)
+  path = drawing.save_learning_curve(tmp_path)
   assert path == tmp_path / "learning_curve.png"
   with Image.open(path) as picture:
     assert picture.size == (1050, 600)
@@ -113,22 +113,22 @@ def test_importance_weights_are_drawn_between_their_limits(tmp_path: pathlib.Pat
     folder.mkdir(parents=True)
     kept = {"log_ratio_counts": [number, 30, 10], "log_ratio_edges": [-1.5, -0.5, 0.5, 1.5], "largest_ratio": math.e}
     np.savez(folder / "source.npz", **{f"closeness/{name}": np.array(value) for name, value in kept.items()})
-  assert report.save_log_ratios(tmp_path) == tmp_path / "log_ratios.png"
-  (axes,) = report.draw_log_ratios(np.array([10, 30, 10]), np.array([-1.5, -0.5, 0.5, 1.5]), math.e, "run").axes
+  assert drawing.save_log_ratios(tmp_path) == tmp_path / "log_ratios.png"
+  (axes,) = drawing.draw_log_ratios(np.array([10, 30, 10]), np.array([-1.5, -0.5, 0.5, 1.5]), math.e, "run").axes
   assert [np.asarray(line.get_xdata())[0] for line in axes.lines] == [-1.0, 1.0]
   assert (axes.get_title("left"), axes.get_title("right")) == ("run", "c_max 2.72, 50 steps in memory")
 
 
 def test_there_is_no_picture_of_importance_weights_without_any(tmp_path: pathlib.Path) -> None:
-  assert report.save_log_ratios(tmp_path) is None
+  assert drawing.save_log_ratios(tmp_path) is None
   folder = tmp_path / "checkpoints" / "learner" / "checkpoint_1"
   folder.mkdir(parents=True)
   np.savez(folder / "source.npz", updates=np.zeros(3))
-  assert report.save_log_ratios(tmp_path) is None
+  assert drawing.save_log_ratios(tmp_path) is None
 
 
 def test_the_curve_needs_neither_a_config_nor_metrics(tmp_path: pathlib.Path) -> None:
-  assert _colours(report.save_learning_curve(tmp_path)) == (False, False, False)
+  assert _colours(drawing.save_learning_curve(tmp_path)) == (False, False, False)
 
 
 def test_the_curve_is_named_after_the_config_or_else_the_directory(tmp_path: pathlib.Path) -> None:
@@ -165,7 +165,7 @@ def test_a_run_without_a_known_goal_is_never_marked_solved(tmp_path: pathlib.Pat
 
 def test_rows_that_a_resumed_run_went_through_again_are_left_out(tmp_path: pathlib.Path) -> None:
   _write_metrics(tmp_path, [f"{steps},,1,0" for steps in (1, 2, 3, 2, 2, 4)])
-  (axes,) = report.draw_learning_curve(tmp_path).axes
+  (axes,) = drawing.draw_learning_curve(tmp_path).axes
   (line,) = axes.get_lines()
   assert np.asarray(line.get_xdata()).tolist() == [1, 2, 2, 2, 4]
 
