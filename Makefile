@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 TESTERS = $(shell echo $$(($$(nproc) + 2)))
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test test-docker test-faults test-kubernetes test-metrics test-slurm test-tls soak consoles lint bench lock protocol image gpu clean
+.PHONY: help env run test coverage test-docker test-faults test-kubernetes test-metrics test-slurm test-tls soak consoles lint bench lock protocol image gpu clean
 
 help: ## show this text
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,13 +17,18 @@ env: ## make .venv, or update it
 run: env ## train in the three-room world: slipstream train --config=three_rooms
 	@.venv/bin/slipstream train --config=three_rooms $(ARGS)
 
-# With ARGS only some tests run, so the threshold for coverage does not apply.
-test: export TF_ENABLE_ONEDNN_OPTS = 1
-test: export TF_CPP_MIN_LOG_LEVEL = 2
-test: lint ## lint, then all tests, with coverage of all processes that they start
+PYTEST = pytest --numprocesses=$(TESTERS) --dist=loadfile --no-loadscope-reorder --durations=20 $(ARGS)
+
+test coverage: export TF_ENABLE_ONEDNN_OPTS = 1
+test coverage: export TF_CPP_MIN_LOG_LEVEL = 2
+test: lint ## lint, then all tests
+	@$(PYTHON) -m $(PYTEST)
+
+# With ARGS only some tests run, so the threshold does not apply.
+coverage: env ## all tests, and which lines of the code run in them or in the processes that they start; takes a quarter longer
 	@$(PYTHON) -m coverage erase
 	@status=0; \
-	$(PYTHON) -m coverage run -m pytest --numprocesses=$(TESTERS) --dist=loadfile --no-loadscope-reorder --durations=20 $(ARGS) || status=$$?; \
+	$(PYTHON) -m coverage run -m $(PYTEST) || status=$$?; \
 	$(PYTHON) -m coverage combine --quiet || [ $$status -ne 0 ] || status=$$?; \
 	$(PYTHON) -m coverage report $(if $(ARGS),--fail-under=0) || [ $$status -ne 0 ] || status=$$?; \
 	exit $$status

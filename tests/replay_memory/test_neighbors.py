@@ -1,6 +1,7 @@
 """Nearest neighbours: numbers by hand, and every list against an oracle that measures all distances."""
 
 import builtins
+import os
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from replay_memory.memory import ReplayMemory
 from replay_memory.neighbors import Neighbors, bytes_of
 from replay_memory.zscores import ZScores
 from tests.mixable import CODEC, POINT, STREAMS, NeighborOracle, grown, memory_of, random_rows, row
+from tests.replay_memory.streams import PLAIN
 
 
 def neighbors_of(memory: ReplayMemory, count: int, growth: float = 0.0, **options: Any) -> tuple[Neighbors, ZScores]:
@@ -65,7 +67,7 @@ def test_the_only_row_has_no_partner() -> None:
   assert neighbors.partners(memory.slots, np.random.default_rng(0)).tolist() == [NONE]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=4 if os.environ.get(PLAIN) else 60, deadline=None)
 @given(**STREAMS)
 def test_without_growth_lists_are_the_oracles_at_every_size(
   seed: int, capacity: int, count: int, constant: bool, levels: int
@@ -82,7 +84,7 @@ def test_without_growth_lists_are_the_oracles_at_every_size(
       assert memory.handles_of(np.array([partner]))[0] in listed if listed else partner == NONE
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=3 if os.environ.get(PLAIN) else 30, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), growth=st.sampled_from([0.1, 0.25, 1.0]), capacity=st.integers(5, 60))
 def test_with_growth_a_list_is_the_oracles_of_the_moment_of_the_index_and_none_is_used_beyond(
   seed: int, growth: float, capacity: int
