@@ -1,4 +1,4 @@
-"""CUDA's runtime is there before TensorFlow looks for it, which it does once."""
+"""What a role imports: CUDA's runtime before TensorFlow, which looks for it once, and nothing slow that it does not need."""
 
 import _ctypes
 import os
@@ -13,8 +13,8 @@ _ORDER = """
 import importlib, sys
 found = []
 def note(event, arguments):
-  if event == "import" and arguments[0] == "tensorflow":
-    found.append("tensorflow")
+  if event == "import" and arguments[0] in ("tensorflow", "matplotlib"):
+    found.append(arguments[0])
   if event == "ctypes.dlopen" and str(arguments[0]).endswith("libcudart.so.11.0"):
     found.append("runtime")
 sys.addaudithook(note)
@@ -24,7 +24,9 @@ print(*found)
 
 
 @pytest.mark.parametrize("module", ["launch.roles", "experiments.one_run"])
-def test_cudas_runtime_is_loaded_before_tensorflow_is_imported(module: str, tmp_path: pathlib.Path) -> None:
+def test_cudas_runtime_is_loaded_before_tensorflow_is_imported_and_matplotlib_is_not(
+  module: str, tmp_path: pathlib.Path
+) -> None:
   library = tmp_path / "nvidia/cuda_runtime/lib/libcudart.so.11.0"
   library.parent.mkdir(parents=True)
   shutil.copy(_ctypes.__file__, library)  # Any library: a wheel of CUDA takes hundreds of megabytes.
@@ -37,4 +39,6 @@ def test_cudas_runtime_is_loaded_before_tensorflow_is_imported(module: str, tmp_
     check=True,
     timeout=120,
   )
-  assert ended.stdout.split()[:2] == ["runtime", "tensorflow"]
+  found = ended.stdout.split()
+  assert found[:2] == ["runtime", "tensorflow"]
+  assert "matplotlib" not in found

@@ -112,7 +112,7 @@ def test_a_run_goes_on_with_its_estimates_and_its_beta(tmp_path):
 
 def test_a_local_run_with_an_attached_worker_a_killed_learner_and_a_resume_keeps_whole_episodes_and_beta(tmp_path):
   # Nearly all steps are far-policy soon, so beta falls with every update, from 1 on.
-  of_refer = {"learner.refer.limit": "0.01", "learner.refer.tolerance": "0.001", "learner.learning_rate": "0.0003"}
+  of_refer = {"learner.refer.limit": "0.01", "learner.refer.tolerance": "0.001", "learner.learning_rate": "0.001"}
   small = {
     **{key: value for key, value in _SHORT.items() if not key.startswith(("environment", "replay.capacity"))},
     **of_refer,

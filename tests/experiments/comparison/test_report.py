@@ -11,6 +11,9 @@ import xml.etree.ElementTree as ET
 import pytest
 from PIL import Image
 
+from experiments.comparison import finding
+from experiments.comparison import report as comparison
+from launch.stored_run import StoredRun
 from slipstream.main import run
 from tests.experiments.comparison.storing import make_config, store_experiment, store_run
 from tests.experiments.tiny import make_result
@@ -186,6 +189,21 @@ def test_the_config_of_an_experiments_run_is_found_by_its_digest(
   )
   assert "Pendulum-v1" in page.text
   assert "name=sac" in page.text
+
+
+def test_the_configs_of_runs_that_are_not_shown_are_not_looked_for(
+  root: pathlib.Path, capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+  looked_for = []
+
+  def with_config(run: StoredRun) -> StoredRun:
+    looked_for.append((run.method, run.seed))
+    return finding.with_config(run)
+
+  monkeypatch.setattr(comparison, "with_config", with_config)
+  filters = ["--filter=method=sset", "--filter=config.seed<2"]
+  report(capsys, tmp_path / "out", str(root), *filters)
+  assert sorted(looked_for) == [("sset", 0), ("sset", 1), ("sset", 2)]
 
 
 @pytest.mark.parametrize(
