@@ -245,7 +245,8 @@ def _draw(measured: Measured, seeds: int, path: pathlib.Path) -> None:
   # Imported here, as that takes seconds.
   from matplotlib.figure import Figure
 
-  from experiments.pictures import styles_of, tidy
+  from experiments.pictures import styles_of
+  from launch.drawing import tidy
 
   compared = [method for method in METHODS if method != "uniform"]
   styles = styles_of(compared)

@@ -14,6 +14,7 @@ from matplotlib.ticker import EngFormatter
 from experiments import statistics
 from experiments.definition import Band, Experiment, LateMeasure, Method, Panel, Threshold
 from experiments.jobs import RunResult
+from launch.drawing import tidy
 
 # Okabe and Ito's palette, which people with any kind of colour vision can tell apart; its yellow is too light for a line.
 _COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
@@ -206,10 +207,3 @@ def _label_over_steps(axes: Axes, experiment: Experiment, label: str) -> None:
   axes.set_xlim(left=0)
   axes.xaxis.set_major_formatter(EngFormatter(sep=""))
   tidy(axes)
-
-
-def tidy(axes: Axes) -> None:
-  """Draws a light grid behind what is shown, and no frame above and at the right."""
-  axes.grid(color="0.9")
-  axes.set_axisbelow(True)
-  axes.spines[["top", "right"]].set_visible(False)

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from configs import UserError
 from experiments.theory import Guarantee, Setting, exponent, guarantee, monolithic_samples
+from launch.drawing import tidy
 from launch.view.formats import format_number
 
 # Of Okabe and Ito's palette, as in launch/report.py.
@@ -155,9 +156,7 @@ def plot_theory(setting: Setting, path: pathlib.Path) -> None:
   axes.set_title(f"eta = {setting.eta:g}, n = {setting.events}, mu = {setting.mu:g}", loc="left", fontweight="bold")
   axes.set_xlabel("tau, steps in a history")
   axes.set_ylabel("times, at least")
-  axes.grid(color="0.9")
-  axes.set_axisbelow(True)
-  axes.spines[["top", "right"]].set_visible(False)
+  tidy(axes)
   axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3)
   try:
     figure.savefig(path)

@@ -205,7 +205,8 @@ def _draw(updates: Updates, seeds: int, path: pathlib.Path) -> None:
   # Imported here, as that takes seconds.
   from matplotlib.figure import Figure
 
-  from experiments.pictures import styles_of, tidy
+  from experiments.pictures import styles_of
+  from launch.drawing import tidy
 
   compared = [name for name in METHODS if name != "oracle"]
   styles = styles_of(compared)

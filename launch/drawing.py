@@ -30,6 +30,13 @@ _CHECKPOINT, _SOURCE_FILE = re.compile(r"checkpoint_(\d+)"), "source.npz"
 _FOLLOWER = "closeness"
 
 
+def tidy(axes: Axes) -> None:
+  """Draws a light grid behind what is shown, and no frame above and at the right."""
+  axes.grid(color="0.9")
+  axes.set_axisbelow(True)
+  axes.spines[["top", "right"]].set_visible(False)
+
+
 def save_learning_curve(run_dir: pathlib.Path) -> pathlib.Path:
   """Saves `draw_learning_curve(run_dir)` as the run's `learning_curve.png`; returns its path."""
   path = run_dir / LEARNING_CURVE_FILE
@@ -54,9 +61,7 @@ def draw_learning_curve(run_dir: pathlib.Path) -> Figure:
   axes.set_xlabel("environment steps")
   axes.set_ylabel("undiscounted return per episode")
   axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-  axes.grid(color="0.9")
-  axes.set_axisbelow(True)
-  axes.spines[["top", "right"]].set_visible(False)
+  tidy(axes)
   return figure
 
 
@@ -103,9 +108,7 @@ def draw_log_ratios(counts: npt.NDArray[np.int64], edges: npt.NDArray[np.float64
   axes.set_title(f"c_max {largest:.3g}, {counts.sum():,} steps in memory", loc="right", fontsize="medium")
   axes.set_xlabel("log π(a|s) - log μ(a|s), as last computed; beyond the dashed lines a step is far-policy")
   axes.set_ylabel("share of steps")
-  axes.grid(color="0.9")
-  axes.set_axisbelow(True)
-  axes.spines[["top", "right"]].set_visible(False)
+  tidy(axes)
   return figure
 
 
