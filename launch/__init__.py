@@ -3,6 +3,7 @@
 import os
 
 from launch.gpu import load_runtime
+from launch.lazy_keras import import_keras_later
 
 # Libraries read these when they are imported, so they are set first. Roles that Launchpad starts get them too.
 ENVIRONMENT = {
@@ -18,4 +19,6 @@ ENVIRONMENT = {
 for _name, _value in ENVIRONMENT.items():
   os.environ.setdefault(_name, _value)
 
-load_runtime()  # Before TensorFlow is imported.
+# Before TensorFlow is imported.
+load_runtime()
+import_keras_later()

@@ -33,8 +33,6 @@ from launch.server_place import following, write_place
 from launch.tls import ServerTls
 from launch.tunnel import server_tunnel
 from launch.videos import camera_of
-from learner.devices import choose_device
-from learner.learner import make_learner
 from learner.mixup.mixup import check_mixup
 from networks import check_actions
 from replay_server.contract.activity import Activity, Wait
@@ -332,6 +330,9 @@ def learn(
       or there is no such device.
     ServerLost: the server does not answer.
   """
+  from learner.devices import choose_device  # No other role needs what the learner imports: Keras and Numba.
+  from learner.learner import make_learner
+
   # The run's config gives the number of threads, which must be set before TensorFlow's first operation.
   with join(endpoint, process.stop, process=process) as (connection, manifest):
     prepare_learner(manifest.config.learner, half_of_the_cores())

@@ -15,7 +15,6 @@ from launch import program
 from launch.failures import RunFailed
 from launch.finish import Outcome, finish
 from launch.forks import ForkServer
-from launch.inline import run_inline
 from launch.process import StopEvent, output_to, stop_on_signals
 from launch.requests import send_request, sender_of
 from launch.roles import row_codec
@@ -132,6 +131,7 @@ def _run_inline(
   config: RunConfig, run: RunDirectory, view: RunView, sinks: Sequence[str]
 ) -> tuple[RunStatus, ExitCode]:
   """The run's last status, and the command's exit code if a signal ended it."""
+  from launch.inline import run_inline  # It imports the learner.
 
   # What Reverb and the roles print goes to a log, as in a run of several processes, and not over the live view.
   def give_up(sentence: str) -> None:

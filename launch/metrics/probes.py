@@ -4,13 +4,12 @@ import collections
 import time
 from collections.abc import Iterator, Mapping
 from importlib import metadata
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from actors.evaluator import Evaluator
 from actors.worker import RolloutWorker
 from environments import last_call_began, late_calls
 from launch.metrics.catalogue import ACTOR, EVALUATOR, LEARNER, SERVER, Sample
-from learner.learner import Learner
 from replay_server.contract.activity import Whom
 from replay_server.contract.connection import Connection
 from replay_server.contract.layout import PACE
@@ -21,6 +20,9 @@ from replay_server.contract.progress import Progress
 from replay_server.contract.role import Role
 from replay_server.contract.status import Phase, RunStatus
 from replay_server.process.keeper import Keeper
+
+if TYPE_CHECKING:
+  from learner.learner import Learner  # Slow to import, and only the learner does.
 
 _DRAWN_AHEAD, _REFUSED_PRIORITIES, _LOSS = "drawn_ahead", "refused_priorities", "loss"
 # Of the learner's metrics: those that have a metric of their own, or are none of Prometheus's.
@@ -223,7 +225,7 @@ class CandidateProbe(ClientProbe):
 class LearnerProbe(ClientProbe):
   """What a learner knows."""
 
-  def __init__(self, connection: Connection, manifest: Manifest, learner: Learner):
+  def __init__(self, connection: Connection, manifest: Manifest, learner: "Learner"):
     """Takes the learner."""
     super().__init__(connection, manifest, learner)
     self._learner = learner

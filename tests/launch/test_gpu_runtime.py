@@ -13,19 +13,23 @@ _ORDER = """
 import importlib, sys
 found = []
 def note(event, arguments):
-  if event == "import" and arguments[0] in ("tensorflow", "matplotlib"):
+  if event == "import" and arguments[0] == "tensorflow":
     found.append(arguments[0])
   if event == "ctypes.dlopen" and str(arguments[0]).endswith("libcudart.so.11.0"):
     found.append("runtime")
 sys.addaudithook(note)
 importlib.import_module(sys.argv[1])
-print(*found)
+print(*found, *({"keras", "matplotlib", "numba"} & set(sys.modules)))
 """
 
 
-@pytest.mark.parametrize("module", ["launch.roles", "experiments.one_run"])
-def test_cudas_runtime_is_loaded_before_tensorflow_is_imported_and_matplotlib_is_not(
-  module: str, tmp_path: pathlib.Path
+# Keras and Numba are the learner's, and an inline run has one.
+@pytest.mark.parametrize(
+  ("module", "needed"),
+  [("launch.roles", set()), ("launch.train", set()), ("experiments.one_run", {"keras", "numba"})],
+)
+def test_cudas_runtime_is_loaded_before_tensorflow_and_nothing_slow_that_is_not_needed(
+  module: str, needed: set[str], tmp_path: pathlib.Path
 ) -> None:
   library = tmp_path / "nvidia/cuda_runtime/lib/libcudart.so.11.0"
   library.parent.mkdir(parents=True)
@@ -41,4 +45,17 @@ def test_cudas_runtime_is_loaded_before_tensorflow_is_imported_and_matplotlib_is
   )
   found = ended.stdout.split()
   assert found[:2] == ["runtime", "tensorflow"]
-  assert "matplotlib" not in found
+  assert set(found[2:]) - {"tensorflow"} == needed
+
+
+@pytest.mark.parametrize("first", ["tensorflow", "keras"])
+def test_keras_is_imported_by_its_first_use(first: str) -> None:
+  order = f"""
+import launch, sys, {first}
+import tensorflow as tf
+assert ("keras" in sys.modules) == {first == "keras"}
+of_tensorflow = tf.keras.Model
+import keras
+assert keras.Model is of_tensorflow
+"""
+  subprocess.run([sys.executable, "-c", order], check=True, timeout=120)
