@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 
 import psutil
 
+from experiments.claims import Claim
 from experiments.jobs import Job, read_result, result_path, write_job
 from launch.process import FAILURE_FILE
 from launch.run_directory import RunDirectory, failure_file, take_failures
@@ -43,13 +44,17 @@ class Folder:
 
   @property
   def results(self) -> pathlib.Path:
-    """A small file for every run that finished."""
+    """A small file for every run that finished, and one for each that a command has claimed."""
     return self.path / "runs"
 
   @property
   def work(self) -> pathlib.Path:
     """Run directories of the runs that are under way, and of those that failed."""
     return self.path / "work"
+
+  def claim(self, job: Job) -> Claim | None:
+    """Takes the claim on the run; None if another command has it."""
+    return Claim.take(result_path(self.results, job).with_suffix(".claim"))
 
   def done(self, job: Job) -> bool:
     """Whether the job has a result."""
@@ -63,10 +68,12 @@ class Progress:
   Attributes:
     fractions: stem of each job under way -> how much of it is done, from 0 to 1.
     waiting: number of jobs that have not started.
+    elsewhere: how many of these other commands run.
   """
 
   fractions: Mapping[str, float]
   waiting: int
+  elsewhere: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,9 +92,10 @@ class FailedRun:
 class _Running:
   """One job's process."""
 
-  def __init__(self, job: Job, folder: Folder, core: int | None):
+  def __init__(self, job: Job, claim: Claim, folder: Folder, core: int | None):
     self.job = job
     self.core = core
+    self._claim = claim
     self._result = result_path(folder.results, job)
     self._work = folder.work / job.stem
     shutil.rmtree(self._work, ignore_errors=True)  # A run that was killed starts anew.
@@ -103,6 +111,8 @@ class _Running:
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=subprocess.STDOUT,
+        # If this process is killed, nobody else runs the job before its own process has ended too.
+        pass_fds=[claim.descriptor],
         # In a session of its own: Ctrl-C reaches this process alone, which ends its runs.
         start_new_session=True,
       )
@@ -124,6 +134,12 @@ class _Running:
 
   def finish(self) -> str:
     """Why the run, which has ended, failed; "" if it succeeded, in which case all files but its result are removed."""
+    try:
+      return self._outcome()
+    finally:
+      self._claim.release()
+
+  def _outcome(self) -> str:
     if read_result(self._result, self.job) is not None:
       shutil.rmtree(self._work, ignore_errors=True)
       return ""
@@ -138,6 +154,7 @@ class _Running:
       self.process.kill()
     self.process.wait()
     shutil.rmtree(self._work, ignore_errors=True)
+    self._claim.release()
 
 
 def run_jobs(
@@ -148,7 +165,7 @@ def run_jobs(
   on_progress: Callable[[Progress], None],
   on_end: Callable[[Job, str], None],
 ) -> list[FailedRun]:
-  """Runs `jobs`; if one fails, the others continue.
+  """Runs `jobs`; if one fails, the others continue. What another command runs in the same folder is waited for.
 
   No process is left behind, however this function ends.
 
@@ -164,7 +181,7 @@ def run_jobs(
     The runs that failed.
   """
   folder.results.mkdir(parents=True, exist_ok=True)
-  waiting = collections.deque(jobs)
+  waiting = list(jobs)
   # A run whose threads share one core makes a sixth more steps a second: the server's threads and its own then wake up once for
   # several messages.
   cores: set[int | None] = set(os.sched_getaffinity(0))
@@ -172,18 +189,22 @@ def run_jobs(
     cores = {None}
   running: list[_Running] = []
   failed: list[FailedRun] = []
+  elsewhere = 0
   try:
     while (waiting or running) and not stop.is_set():
-      while waiting and len(running) < processes:
+      while len(running) < processes:
+        elsewhere, claimed = _take_first(waiting, folder, on_end)
+        if claimed is None:
+          break
         free = cores - {run.core for run in running}
-        running.append(_Running(waiting.popleft(), folder, _least_taken(free)))
+        running.append(_Running(*claimed, folder, _least_taken(free)))
       for run in [run for run in running if run.process.poll() is not None]:
         running.remove(run)
         sentence = run.finish()
         if sentence:
           failed.append(FailedRun(run.job, sentence))
         on_end(run.job, sentence)
-      on_progress(Progress({run.job.stem: run.fraction() for run in running}, len(waiting)))
+      on_progress(Progress({run.job.stem: run.fraction() for run in running}, len(waiting), elsewhere))
       stop.wait(_POLL_SECONDS)
   finally:
     for run in running:
@@ -191,6 +212,28 @@ def run_jobs(
     with contextlib.suppress(OSError):
       folder.work.rmdir()  # It is empty if nothing failed.
   return failed
+
+
+def _take_first(
+  waiting: list[Job], folder: Folder, on_end: Callable[[Job, str], None]
+) -> tuple[int, tuple[Job, Claim] | None]:
+  """Takes the first job that no other command has done or runs from `waiting`, and those before it that are done.
+
+  Returns:
+    How many jobs before it other commands run; the job, with its claim, or None if there is none at present.
+  """
+  elsewhere = 0
+  while elsewhere < len(waiting):
+    claim = folder.claim(waiting[elsewhere])
+    if claim is None:
+      elsewhere += 1
+      continue
+    job = waiting.pop(elsewhere)
+    if not folder.done(job):
+      return elsewhere, (job, claim)
+    claim.release()
+    on_end(job, "")
+  return elsewhere, None
 
 
 def _least_taken(cores: Set[int | None]) -> int | None:

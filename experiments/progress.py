@@ -41,6 +41,7 @@ class ProgressView:
     self._clock = clock
     self._began = clock()
     self._under_way = 0.0
+    self._waits = False
     self._bar: Progress | None = None
     self._task = TaskID(0)
 
@@ -63,6 +64,10 @@ class ProgressView:
   def update(self, progress: pool.Progress) -> None:
     """Shows the present progress."""
     self._under_way = math.fsum(progress.fractions.values())
+    waits = not progress.fractions and progress.elsewhere > 0
+    if waits and not self._waits:
+      self.message(f"Other commands run the last {progress.elsewhere}, which are waited for.")
+    self._waits = waits
     if self._bar is not None:
       done = self._had + self._ended
       state = f"{done} of {self._total} runs, {len(progress.fractions)} under way, {self._left()}"

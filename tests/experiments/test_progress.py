@@ -39,6 +39,16 @@ def test_elsewhere_than_on_a_terminal_every_run_that_ends_is_a_line():
   ]
 
 
+def test_it_says_once_that_the_last_runs_are_waited_for():
+  out = io.StringIO()
+  with ProgressView("tiny", total=6, waiting=4, console=Console(file=out, width=40)) as view:
+    view.update(Progress({"a": 0.5}, waiting=2, elsewhere=2))
+    assert out.getvalue() == ""
+    for _ in range(3):
+      view.update(Progress({}, waiting=2, elsewhere=2))
+  assert out.getvalue() == "Other commands run the last 2, which are waited for.\n"
+
+
 def test_on_a_terminal_there_is_a_bar_with_the_time_left():
   out, clock = io.StringIO(), Clock()
   console = Console(file=out, force_terminal=True, width=120, color_system=None)

@@ -153,6 +153,26 @@ def test_a_run_that_fails_says_why_and_the_others_go_on(tmp_path, capsys):
   assert len(list((tmp_path / "work").glob("lost-0-*/logs/output"))) == 1
 
 
+def test_what_another_command_runs_is_waited_for_and_not_run_again(finished, tmp_path):
+  folder = Folder(tmp_path)
+  (job,) = plan(make_experiment(), [known_method("uniform")], BUDGET, seeds=1)
+  folder.results.mkdir()
+  claim = folder.claim(job)
+  assert claim is not None
+  seen, ended = [], []
+
+  def look(progress):
+    seen.append(progress)
+    if len(seen) == 3:
+      shutil.copy(result_path(finished / "runs", job), folder.results)
+      claim.release()
+
+  assert run_jobs([job], folder, 2, threading.Event(), look, lambda job, sentence: ended.append((job, sentence))) == []
+  assert ended == [(job, "")]
+  assert {(len(progress.fractions), progress.waiting, progress.elsewhere) for progress in seen[:3]} == {(0, 1, 1)}
+  assert not folder.work.exists()
+
+
 @pytest.mark.parametrize("spare", [0, 1], ids=["a core each", "more runs than cores"])
 def test_every_run_has_a_core_of_its_own_while_there_are_enough(tmp_path, spare):
   cores = sorted(os.sched_getaffinity(0))
@@ -162,6 +182,7 @@ def test_every_run_has_a_core_of_its_own_while_there_are_enough(tmp_path, spare)
 
   def look(progress):
     if len(progress.fractions) == len(jobs):
+      assert [Folder(tmp_path).claim(job) for job in jobs] == [None] * len(jobs)
       found.extend(
         sorted(child.cpu_affinity()) for child in psutil.Process().children() if "one_run" in child.cmdline()[2]
       )
@@ -261,4 +282,4 @@ def test_runs_end_by_themselves_when_the_command_is_killed(tmp_path):
     finally:
       for pid in filter(alive, pids):
         psutil.Process(pid).send_signal(signal.SIGKILL)
-  assert list(folder.glob("runs/*")) == []
+  assert list(folder.glob("runs/*.json")) == []
