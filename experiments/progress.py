@@ -66,7 +66,8 @@ class ProgressView:
     self._under_way = math.fsum(progress.fractions.values())
     waits = not progress.fractions and progress.elsewhere > 0
     if waits and not self._waits:
-      self.message(f"Other commands run the last {progress.elsewhere}, which are waited for.")
+      runs = f"{progress.elsewhere} runs" if progress.elsewhere > 1 else "a run"
+      self.message(f"Waiting for {runs} of other commands.")
     self._waits = waits
     if self._bar is not None:
       done = self._had + self._ended

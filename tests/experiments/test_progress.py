@@ -46,7 +46,7 @@ def test_it_says_once_that_the_last_runs_are_waited_for():
     assert out.getvalue() == ""
     for _ in range(3):
       view.update(Progress({}, waiting=2, elsewhere=2))
-  assert out.getvalue() == "Other commands run the last 2, which are waited for.\n"
+  assert out.getvalue() == "Waiting for 2 runs of other commands.\n"
 
 
 def test_on_a_terminal_there_is_a_bar_with_the_time_left():
