@@ -74,6 +74,24 @@ def get_lunar_lander() -> Experiment:
   )
 
 
+def get_lunar_lander_batches() -> Experiment:
+  """Three times the lunar lander's updates, from the learner's memory, with Table 2's batches of 32 and with larger ones."""
+  lander = _from_memory(get_lunar_lander())
+  uniform, sset, per_40, _, per_90, _ = lander.methods
+  larger = tuple(
+    Method(f"{method.name}_256", f"{method.label}, batches of 256", _with_batches_of(256, method.change))
+    for method in (uniform, sset)
+  )
+  return dataclasses.replace(
+    lander,
+    name="lunar_lander_batches",
+    summary="LunarLanderContinuous with SAC, long: batches of 32 and 256 (SSET, Section 6, Figure 12)",
+    config=evaluated_every(lander.config, 6_000),
+    methods=(uniform, sset, per_40, per_90, *larger),
+    budgets={"paper": Budget(steps=300_000, seeds=10), "quick": Budget(steps=6_000, seeds=2)},
+  )
+
+
 def get_half_cheetah() -> Experiment:
   """Experiment 10 on HalfCheetah: uniform replay, SSET, and SSET with events that this budget's policies reach."""
   # Table 2's rewards are for policies that earn more than 8 a step; this budget's policies earn about 5.
@@ -167,6 +185,16 @@ def _mujoco(world: str, threshold: float, *more: Method) -> Experiment:
 def _with_learner_of(other: RunConfig) -> Change:
   """Takes the learner, and so the algorithm, of another config."""
   return lambda config: dataclasses.replace(config, learner=other.learner)
+
+
+def _with_batches_of(rows: int, method: Change) -> Change:
+  """`method`, with batches of so many rows."""
+
+  def change(config: RunConfig) -> RunConfig:
+    config = method(config)
+    return dataclasses.replace(config, learner=dataclasses.replace(config.learner, batch_size=rows))
+
+  return change
 
 
 def _prioritized(exponent: float) -> Change:

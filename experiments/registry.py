@@ -45,6 +45,7 @@ EXPERIMENTS: Mapping[str, Callable[[], Experiment]] = {
   "cagrad": randomised_skills.get_cagrad,
   "pendulum": continuous.get_pendulum,
   "lunar_lander": continuous.get_lunar_lander,
+  "lunar_lander_batches": continuous.get_lunar_lander_batches,
   "halfcheetah": continuous.get_half_cheetah,
   "hopper": continuous.get_hopper,
   "walker2d": continuous.get_walker,

@@ -56,6 +56,20 @@ def test_the_lunar_lander_compares_uniform_per_with_three_exponents_sset_and_qr_
   assert (threshold.curve, threshold.at_least) == ("eval_return", 200)
 
 
+def test_the_long_lunar_lander_differs_in_its_source_its_budget_and_its_batches():
+  experiment, configs = _configs("lunar_lander_batches")
+  assert list(configs) == ["uniform", "sset", "per_40", "per_90", "uniform_256", "sset_256"]
+  assert (experiment.budgets["paper"].steps, experiment.budgets["paper"].seeds) == (300_000, 10)
+  _, shorter = _configs("lunar_lander")
+  for name, config in configs.items():
+    assert config.replay.sampling == "memory"
+    assert config.learner.batch_size == (256 if name.endswith("_256") else 32)
+    assert config.environment_steps >= 300_000
+    other = shorter[name.removesuffix("_256")]
+    assert config.replay == dataclasses.replace(other.replay, sampling="memory")
+    assert dataclasses.replace(config.learner, batch_size=32) == other.learner
+
+
 @pytest.mark.parametrize(
   ("name", "world", "reached", "more"),
   [
@@ -91,7 +105,7 @@ def test_half_cheetah_also_has_a_quarter_of_table_2s_rewards_with_the_same_share
   assert quarter.learner == own.learner
 
 
-@pytest.mark.parametrize("name", ["pendulum", "lunar_lander", "halfcheetah", "hopper"])
+@pytest.mark.parametrize("name", ["pendulum", "lunar_lander", "lunar_lander_batches", "halfcheetah", "hopper"])
 @pytest.mark.parametrize("budget", ["quick", "paper"])
 def test_the_panel_says_over_how_many_episodes_a_return_is_and_the_last_one_is_at_the_budgets_end(name, budget):
   experiment, configs = _configs(name, budget)
