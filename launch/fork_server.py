@@ -40,6 +40,7 @@ MODULES = (
   "launch.roles",
   "launch.world_watch",
   "gymnasium.wrappers",
+  "configs.compiling",  # Numba, for the racing worlds, in each console and worker.
 )
 
 _POLL_SECONDS = 1.0
