@@ -16,10 +16,10 @@ class _Later(importlib.abc.Loader):
 
 
 class _KerasLater(importlib.abc.MetaPathFinder):
-  """Keeps TensorFlow from importing Keras at its own end, and then stands aside.
+  """Refuses Keras to TensorFlow's own import, and then stands aside.
 
-  TensorFlow does so to load a SavedModel of Keras right away, and goes on without Keras if that fails. Of the roles only the
-  learner uses Keras. The others would take 45 MB more for it, and a sixth more time to import TensorFlow.
+  TensorFlow imports Keras last of all, so that a SavedModel of Keras can be loaded at once, and goes on without it if that fails.
+  Of the roles only the learner uses Keras. The others would take 45 MB more for it, and a sixth more time to import TensorFlow.
   """
 
   def find_spec(
