@@ -21,7 +21,7 @@ PYTEST = pytest --numprocesses=$(TESTERS) --dist=loadfile --no-loadscope-reorder
 
 test coverage: export TF_ENABLE_ONEDNN_OPTS = 1
 test coverage: export TF_CPP_MIN_LOG_LEVEL = 2
-# To compile the tests takes 15 s: what one tester has compiled, the others and later runs read.
+# To compile the tests takes 13 s: what one tester has compiled, the others and later runs read.
 test coverage: export PYTHONDONTWRITEBYTECODE =
 test: lint ## lint, then all tests
 	@$(PYTHON) -m $(PYTEST)

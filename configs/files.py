@@ -54,18 +54,24 @@ def is_locked(path: pathlib.Path) -> bool:
   return False
 
 
+class LockTaken(UserError):
+  """Another process holds a `FileLock`."""
+
+
 class FileLock:
   """A lock that one process holds at a time. It is released when that process ends, however it ends."""
 
-  def __init__(self, path: pathlib.Path, taken: str):
-    """Acquires the lock; waits at most 2 s for another process, which may have been killed just now.
+  def __init__(self, path: pathlib.Path, taken: str, patience_seconds: float = _PATIENCE_SECONDS):
+    """Acquires the lock; waits a little for another process, which may have been killed just now.
 
     Args:
       path: of the lock file. It is created empty if it does not exist, and stays; its directory must exist.
       taken: the error message if another process holds the lock.
+      patience_seconds: for which it waits.
 
     Raises:
-      UserError: another process holds the lock, or it cannot be opened.
+      LockTaken: another process holds the lock.
+      UserError: it cannot be opened.
     """
     self._descriptor = -1
     try:
@@ -74,12 +80,17 @@ class FileLock:
       raise UserError(
         f"The lock {path} cannot be opened ({error.strerror}): let it be a file that you may write."
       ) from None
-    if not self._is_acquired():
+    if not self._is_acquired(patience_seconds):
       self.release()
-      raise UserError(taken)
+      raise LockTaken(taken)
 
-  def _is_acquired(self) -> bool:
-    deadline = time.monotonic() + _PATIENCE_SECONDS
+  @property
+  def descriptor(self) -> int:
+    """Of the open file. A process that inherits it holds the lock too, until it ends."""
+    return self._descriptor
+
+  def _is_acquired(self, patience_seconds: float) -> bool:
+    deadline = time.monotonic() + patience_seconds
     while True:
       try:
         fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

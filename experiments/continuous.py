@@ -18,6 +18,7 @@ from experiments.definition import (
   replaying_from_memory,
   with_events_of,
   with_history,
+  with_learner,
 )
 
 # Section 6 compares several exponents and does not list them.
@@ -79,7 +80,7 @@ def get_lunar_lander_batches() -> Experiment:
   lander = _from_memory(get_lunar_lander())
   uniform, sset, per_40, _, per_90, _ = lander.methods
   larger = tuple(
-    Method(f"{method.name}_256", f"{method.label}, batches of 256", _with_batches_of(256, method.change))
+    Method(f"{method.name}_256", f"{method.label}, batches of 256", with_learner(method.change, batch_size=256))
     for method in (uniform, sset)
   )
   return dataclasses.replace(
@@ -185,16 +186,6 @@ def _mujoco(world: str, threshold: float, *more: Method) -> Experiment:
 def _with_learner_of(other: RunConfig) -> Change:
   """Takes the learner, and so the algorithm, of another config."""
   return lambda config: dataclasses.replace(config, learner=other.learner)
-
-
-def _with_batches_of(rows: int, method: Change) -> Change:
-  """`method`, with batches of so many rows."""
-
-  def change(config: RunConfig) -> RunConfig:
-    config = method(config)
-    return dataclasses.replace(config, learner=dataclasses.replace(config.learner, batch_size=rows))
-
-  return change
 
 
 def _prioritized(exponent: float) -> Change:

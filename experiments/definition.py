@@ -295,6 +295,16 @@ def with_history(method: Callable[[RunConfig], RunConfig], history: int) -> Chan
   return change
 
 
+def with_learner(method: Callable[[RunConfig], RunConfig], **changes: Any) -> Change:
+  """`method`, with changes of `learner`."""
+
+  def change(config: RunConfig) -> RunConfig:
+    config = method(config)
+    return dataclasses.replace(config, learner=dataclasses.replace(config.learner, **changes))
+
+  return change
+
+
 def with_priority(method: Callable[[RunConfig], RunConfig], **changes: Any) -> Change:
   """`method`, with changes of `replay.priority`."""
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 
 import psutil
 
-from experiments.claims import Claim
+from configs.files import FileLock, LockTaken
 from experiments.jobs import Job, read_result, result_path, write_job
 from launch.process import FAILURE_FILE
 from launch.run_directory import RunDirectory, failure_file, take_failures
@@ -44,7 +44,7 @@ class Folder:
 
   @property
   def results(self) -> pathlib.Path:
-    """A small file for every run that finished, and one for each that a command has claimed."""
+    """A small file for every run that finished, and a lock for each that did not."""
     return self.path / "runs"
 
   @property
@@ -52,9 +52,25 @@ class Folder:
     """Run directories of the runs that are under way, and of those that failed."""
     return self.path / "work"
 
-  def claim(self, job: Job) -> Claim | None:
-    """Takes the claim on the run; None if another command has it."""
-    return Claim.take(result_path(self.results, job).with_suffix(".claim"))
+  def lock(self, job: Job) -> FileLock | None:
+    """Takes the lock of the run; None if another command has it.
+
+    Raises:
+      UserError: its file cannot be opened.
+    """
+    try:
+      return FileLock(self._lock_of(job), taken="", patience_seconds=0.0)
+    except LockTaken:
+      return None
+
+  def unlock(self, job: Job, lock: FileLock) -> None:
+    """Releases the lock of a run, and removes its file if the run is done: who has opened that by now sees that it is."""
+    if self.done(job):
+      self._lock_of(job).unlink(missing_ok=True)
+    lock.release()
+
+  def _lock_of(self, job: Job) -> pathlib.Path:
+    return result_path(self.results, job).with_suffix(".lock")
 
   def done(self, job: Job) -> bool:
     """Whether the job has a result."""
@@ -92,10 +108,11 @@ class FailedRun:
 class _Running:
   """One job's process."""
 
-  def __init__(self, job: Job, claim: Claim, folder: Folder, core: int | None):
+  def __init__(self, job: Job, lock: FileLock, folder: Folder, core: int | None):
     self.job = job
     self.core = core
-    self._claim = claim
+    self._lock = lock
+    self._folder = folder
     self._result = result_path(folder.results, job)
     self._work = folder.work / job.stem
     shutil.rmtree(self._work, ignore_errors=True)  # A run that was killed starts anew.
@@ -112,7 +129,7 @@ class _Running:
         stdout=log,
         stderr=subprocess.STDOUT,
         # If this process is killed, nobody else runs the job before its own process has ended too.
-        pass_fds=[claim.descriptor],
+        pass_fds=[lock.descriptor],
         # In a session of its own: Ctrl-C reaches this process alone, which ends its runs.
         start_new_session=True,
       )
@@ -137,7 +154,7 @@ class _Running:
     try:
       return self._outcome()
     finally:
-      self._claim.release()
+      self._folder.unlock(self.job, self._lock)
 
   def _outcome(self) -> str:
     if read_result(self._result, self.job) is not None:
@@ -154,7 +171,7 @@ class _Running:
       self.process.kill()
     self.process.wait()
     shutil.rmtree(self._work, ignore_errors=True)
-    self._claim.release()
+    self._folder.unlock(self.job, self._lock)
 
 
 def run_jobs(
@@ -193,11 +210,11 @@ def run_jobs(
   try:
     while (waiting or running) and not stop.is_set():
       while len(running) < processes:
-        elsewhere, claimed = _take_first(waiting, folder, on_end)
-        if claimed is None:
+        elsewhere, taken = _take_first(waiting, folder, on_end)
+        if taken is None:
           break
         free = cores - {run.core for run in running}
-        running.append(_Running(*claimed, folder, _least_taken(free)))
+        running.append(_Running(*taken, folder, _least_taken(free)))
       for run in [run for run in running if run.process.poll() is not None]:
         running.remove(run)
         sentence = run.finish()
@@ -216,22 +233,22 @@ def run_jobs(
 
 def _take_first(
   waiting: list[Job], folder: Folder, on_end: Callable[[Job, str], None]
-) -> tuple[int, tuple[Job, Claim] | None]:
+) -> tuple[int, tuple[Job, FileLock] | None]:
   """Takes the first job that no other command has done or runs from `waiting`, and those before it that are done.
 
   Returns:
-    How many jobs before it other commands run; the job, with its claim, or None if there is none at present.
+    How many jobs before it other commands run; the job, with its lock, or None if there is none at present.
   """
   elsewhere = 0
   while elsewhere < len(waiting):
-    claim = folder.claim(waiting[elsewhere])
-    if claim is None:
+    lock = folder.lock(waiting[elsewhere])
+    if lock is None:
       elsewhere += 1
       continue
     job = waiting.pop(elsewhere)
     if not folder.done(job):
-      return elsewhere, (job, claim)
-    claim.release()
+      return elsewhere, (job, lock)
+    folder.unlock(job, lock)
     on_end(job, "")
   return elsewhere, None
 

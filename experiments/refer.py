@@ -18,6 +18,7 @@ from experiments.definition import (
   Peer,
   evaluated_every,
   known_method,
+  with_learner,
 )
 
 # In the order of the paper's Section 5.
@@ -180,11 +181,7 @@ def _with_rules(**changes: float) -> Change:
 
 
 def _with_learner(**changes: float | VRacerConfig) -> Change:
-  def change(config: RunConfig) -> RunConfig:
-    config = METHODS["refer"](config)
-    return dataclasses.replace(config, learner=dataclasses.replace(config.learner, **changes))  # type: ignore[arg-type]
-
-  return change
+  return with_learner(METHODS["refer"], **changes)
 
 
 def _with_advantage(form: Advantage) -> Change:

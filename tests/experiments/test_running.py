@@ -157,19 +157,20 @@ def test_what_another_command_runs_is_waited_for_and_not_run_again(finished, tmp
   folder = Folder(tmp_path)
   (job,) = plan(make_experiment(), [known_method("uniform")], BUDGET, seeds=1)
   folder.results.mkdir()
-  claim = folder.claim(job)
-  assert claim is not None
+  lock = folder.lock(job)
+  assert lock is not None
   seen, ended = [], []
 
   def look(progress):
     seen.append(progress)
     if len(seen) == 3:
       shutil.copy(result_path(finished / "runs", job), folder.results)
-      claim.release()
+      folder.unlock(job, lock)
 
   assert run_jobs([job], folder, 2, threading.Event(), look, lambda job, sentence: ended.append((job, sentence))) == []
   assert ended == [(job, "")]
   assert {(len(progress.fractions), progress.waiting, progress.elsewhere) for progress in seen[:3]} == {(0, 1, 1)}
+  assert [path.name for path in folder.results.iterdir()] == [result_path(folder.results, job).name]
   assert not folder.work.exists()
 
 
@@ -182,7 +183,7 @@ def test_every_run_has_a_core_of_its_own_while_there_are_enough(tmp_path, spare)
 
   def look(progress):
     if len(progress.fractions) == len(jobs):
-      assert [Folder(tmp_path).claim(job) for job in jobs] == [None] * len(jobs)
+      assert [Folder(tmp_path).lock(job) for job in jobs] == [None] * len(jobs)
       found.extend(
         sorted(child.cpu_affinity()) for child in psutil.Process().children() if "one_run" in child.cmdline()[2]
       )
