@@ -21,6 +21,8 @@ PYTEST = pytest --numprocesses=$(TESTERS) --dist=loadfile --no-loadscope-reorder
 
 test coverage: export TF_ENABLE_ONEDNN_OPTS = 1
 test coverage: export TF_CPP_MIN_LOG_LEVEL = 2
+# XLA compiles twice as fast without LLVM's optimisations, and what it computes is the same.
+test coverage: export XLA_FLAGS = --xla_backend_optimization_level=0
 # To compile the tests takes 13 s: what one tester has compiled, the others and later runs read.
 test coverage: export PYTHONDONTWRITEBYTECODE =
 test: lint ## lint, then all tests

@@ -3,7 +3,7 @@
 import os
 
 from launch.gpu import load_runtime
-from launch.lazy_keras import import_keras_later
+from launch.tensorflow_import import lighten_import
 
 # Libraries read these when they are imported, so they are set first. Roles that Launchpad starts get them too.
 ENVIRONMENT = {
@@ -21,4 +21,4 @@ for _name, _value in ENVIRONMENT.items():
 
 # Before TensorFlow is imported.
 load_runtime()
-import_keras_later()
+lighten_import()

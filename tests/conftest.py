@@ -1,4 +1,6 @@
-"""The order of all tests, and what hypothesis does in them."""
+"""The order of all tests, what hypothesis does in them, and what the garbage collector looks at."""
+
+import gc
 
 import hypothesis
 import pytest
@@ -7,6 +9,9 @@ import pytest
 hypothesis.settings.register_profile("slipstream", deadline=None)
 hypothesis.settings.load_profile("slipstream")
 
+# The collector would look again and again at what the tests and TensorFlow bring with them, which stays. See the last hook.
+gc.disable()
+
 # Their tests wait for minutes for processes of their own. If they began last, one core would be idle meanwhile.
 _FIRST = ("test_program.py", "test_running.py")
 
@@ -14,3 +19,9 @@ _FIRST = ("test_program.py", "test_running.py")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
   """Puts the modules that take longest first."""
   items.sort(key=lambda item: item.path.name not in _FIRST)
+
+
+def pytest_collection_finish() -> None:
+  """Has the collector look at what tests make, and at no more."""
+  gc.freeze()
+  gc.enable()

@@ -19,14 +19,14 @@ def note(event, arguments):
     found.append("runtime")
 sys.addaudithook(note)
 importlib.import_module(sys.argv[1])
-print(*found, *({"keras", "matplotlib", "numba"} & set(sys.modules)))
+print(*found, *({"keras", "matplotlib", "numba", "requests", "scipy"} & set(sys.modules)))
 """
 
 
-# Keras and Numba are the learner's, and an inline run has one.
+# Keras, what it imports, and Numba are the learner's, and an inline run has one.
 @pytest.mark.parametrize(
   ("module", "needed"),
-  [("launch.roles", set()), ("launch.train", set()), ("experiments.one_run", {"keras", "numba"})],
+  [("launch.roles", set()), ("launch.train", set()), ("experiments.one_run", {"keras", "numba", "requests", "scipy"})],
 )
 def test_cudas_runtime_is_loaded_before_tensorflow_and_nothing_slow_that_is_not_needed(
   module: str, needed: set[str], tmp_path: pathlib.Path
@@ -57,5 +57,24 @@ assert ("keras" in sys.modules) == {first == "keras"}
 of_tensorflow = tf.keras.Model
 import keras
 assert keras.Model is of_tensorflow
+"""
+  subprocess.run([sys.executable, "-c", order], check=True, timeout=120)
+
+
+@pytest.mark.parametrize("state", ["enable", "disable"])
+def test_tensorflow_is_imported_without_the_collector_which_is_then_as_it_was(state: str) -> None:
+  order = f"""
+import gc, importlib
+import launch
+collections = []
+gc.callbacks.append(lambda phase, _: collections.append(phase))
+gc.{state}()
+import tensorflow as tf
+assert len(collections) < 10, collections  # Of some thousand.
+assert gc.isenabled() == {state == "enable"}
+assert gc.get_freeze_count() > 50_000
+# Courier, of which Launchpad is made, looks there for TensorFlow's libraries.
+assert importlib.util.find_spec("tensorflow").loader.path == tf.__file__
+import scipy
 """
   subprocess.run([sys.executable, "-c", order], check=True, timeout=120)
