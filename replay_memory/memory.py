@@ -259,7 +259,8 @@ class ReplayMemory:
     self._received = max(self._received, number)
 
   def _incoming(self, rows: Packed, first: int, weights: npt.NDArray[np.float64]) -> Incoming:
-    rows = np.ascontiguousarray(rows)
+    # To Numba read-only arrays are another type, for which it would compile the kernel anew.
+    rows = np.require(rows, requirements=("C", "W"))
     fields = {field.name: field for field in self._codec.fields}
 
     def values(name: str) -> npt.NDArray[Any]:

@@ -12,8 +12,8 @@ hypothesis.settings.load_profile("slipstream")
 # The collector would look again and again at what the tests and TensorFlow bring with them, which stays. See the last hook.
 gc.disable()
 
-# Their tests wait for minutes for processes of their own. If they began last, one core would be idle meanwhile.
-_FIRST = ("test_program.py", "test_running.py")
+# They take longest, partly because they wait for processes of their own. If they began last, one core would be idle meanwhile.
+_FIRST = ("test_program.py", "test_running.py", "test_refer_runs.py", "test_benchmarks.py", "test_mistakes.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

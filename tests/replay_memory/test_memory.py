@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from configs import TableSpec, UserError
+from replay_memory import kernels
 from replay_memory.memory import ReplayMemory
 from tests.replay_memory.making import contents, episode_rows, keys_in, memory_of, packed, plan_of, steps
 from tests.replay_memory.oracle import Row
@@ -125,6 +126,23 @@ def test_rows_come_back_bit_by_bit() -> None:
   rows[0, fields["step"]] = 0
   added = memory.add(rows.view(np.float32))
   assert memory.take(added.slots).view(np.int32).tolist() == rows.tolist()
+
+
+def test_a_kernel_gets_arrays_that_can_be_written_to_whatever_the_rows_are(monkeypatch: pytest.MonkeyPatch) -> None:
+  given: list[np.ndarray] = []
+  add_rows = kernels.add_rows
+
+  def note(arrays: kernels.Memory, incoming: kernels.Incoming) -> None:
+    given.extend(incoming)
+    add_rows(arrays, incoming)
+
+  monkeypatch.setattr(kernels, "add_rows", note)
+  memory = memory_of()
+  rows = np.zeros((1, CODEC.width), np.float32)
+  rows.flags.writeable = False
+  added = memory.add(rows)
+  assert memory.take(added.slots).tolist() == rows.tolist()
+  assert all(array.flags.writeable for array in given)
 
 
 def test_a_handle_never_names_another_row() -> None:
