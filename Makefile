@@ -25,7 +25,7 @@ test coverage: export TF_CPP_MIN_LOG_LEVEL = 2
 test coverage: export XLA_FLAGS = --xla_backend_optimization_level=0
 # To compile the tests takes 13 s: what one tester has compiled, the others and later runs read.
 test coverage: export PYTHONDONTWRITEBYTECODE =
-test: lint ## lint, then all tests
+test: env ## all tests, of which one is lint
 	@$(PYTHON) -m $(PYTEST)
 
 # With ARGS only some tests run, so the threshold does not apply.

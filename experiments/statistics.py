@@ -144,7 +144,7 @@ def late_values(result: RunResult, measure: LateMeasure) -> Array:
 
 def mean_of(values: Sequence[float] | Array) -> Estimate:
   """The mean of values [n], with the interval of Student's t test; none if the values are all equal."""
-  low, high = _t_interval(np.asarray(values, np.float64))
+  low, high = t_interval(np.asarray(values, np.float64))
   return Estimate(float(np.mean(values)), float(low), float(high))
 
 
@@ -225,11 +225,25 @@ def difference_of_means(ours: Array, theirs: Array) -> Estimate:
   There is no interval if all values of one side are equal, such as the budgets of runs that did not get there. Welch's
   test would take that side's mean for exactly known.
   """
-  value = float(ours.mean() - theirs.mean())
-  if _all_equal(ours) or _all_equal(theirs):
-    return Estimate(value)
-  interval = stats.ttest_ind(ours, theirs, equal_var=False).confidence_interval(CONFIDENCE)
-  return Estimate(value, float(interval.low), float(interval.high))
+  low, high = welch_interval(ours, theirs)
+  return Estimate(float(ours.mean() - theirs.mean()), float(low), float(high))
+
+
+def t_interval(values: Array) -> tuple[Array, Array]:
+  """The edges [...] of the interval of the mean of values [runs, ...]; NaN for one run and where all runs are equal."""
+  mean = values.mean(axis=0)
+  if len(values) < 2:
+    return np.full_like(mean, np.nan), np.full_like(mean, np.nan)
+  error = np.where(_all_equal(values), np.nan, stats.sem(values, axis=0))
+  low, high = stats.t.interval(CONFIDENCE, len(values) - 1, loc=mean, scale=error)
+  return low, high
+
+
+def welch_interval(ours: Array, theirs: Array) -> tuple[Array, Array]:
+  """The edges [...] of `difference_of_means` of ours [n, ...] and theirs [m, ...]; NaN where there is no interval."""
+  equal = _all_equal(ours) | _all_equal(theirs)  # NaN in these gives NaN.
+  interval = stats.ttest_ind(np.where(equal, np.nan, ours), theirs, equal_var=False).confidence_interval(CONFIDENCE)
+  return interval.low, interval.high
 
 
 def probability_of_fewer(ours: Array, theirs: Array) -> Estimate:
@@ -267,20 +281,10 @@ def _all_equal(values: Array) -> npt.NDArray[np.bool_]:
   return np.asarray(np.ptp(values, axis=0) <= 1e-9 * np.abs(values).max(axis=0))
 
 
-def _t_interval(values: Array) -> tuple[Array, Array]:
-  """The edges [...] of the interval of the mean of values [runs, ...]; NaN for one run and where all runs are equal."""
-  mean = values.mean(axis=0)
-  if len(values) < 2:
-    return np.full_like(mean, np.nan), np.full_like(mean, np.nan)
-  error = np.where(_all_equal(values), np.nan, stats.sem(values, axis=0))
-  low, high = stats.t.interval(CONFIDENCE, len(values) - 1, loc=mean, scale=error)
-  return low, high
-
-
 def _band(values: Array, band: Band) -> tuple[Array, Array]:
   """The edges [points] of the band around the mean of values [runs, points]; NaN for one run."""
   if band == "interval" or len(values) < 2:
-    return _t_interval(values)
+    return t_interval(values)
   if band == "percentiles":
     low, high = np.percentile(values, PERCENTILES, axis=0)
     return low, high

@@ -1,9 +1,12 @@
-"""The order of all tests, what hypothesis does in them, and what the garbage collector looks at."""
+"""The order of all tests, what hypothesis, TensorFlow and the garbage collector do in them."""
 
 import gc
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
+
+import launch  # noqa: F401 - has testers import TensorFlow as roles do, in half of the time.
 
 # No test asserts a time: an example may take long where other work has the cores.
 hypothesis.settings.register_profile("slipstream", deadline=None)
@@ -13,7 +16,14 @@ hypothesis.settings.load_profile("slipstream")
 gc.disable()
 
 # They take longest, partly because they wait for processes of their own. If they began last, one core would be idle meanwhile.
-_FIRST = ("test_program.py", "test_running.py", "test_refer_runs.py", "test_benchmarks.py", "test_mistakes.py")
+_FIRST = (
+  "test_program.py",
+  "test_running.py",
+  "test_refer_runs.py",
+  "test_benchmarks.py",
+  "test_lint.py",
+  "test_mistakes.py",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -25,3 +35,13 @@ def pytest_collection_finish() -> None:
   """Has the collector look at what tests make, and at no more."""
   gc.freeze()
   gc.enable()
+
+
+@pytest.fixture(name="eager")
+def _eager() -> Iterator[None]:
+  """Has TensorFlow compute without compiling: to compile an update takes seconds, and many tests make few."""
+  import tensorflow as tf  # Most tests do without.
+
+  tf.config.run_functions_eagerly(True)
+  yield
+  tf.config.run_functions_eagerly(False)

@@ -189,20 +189,6 @@ def in_a_terminal():
   signal.signal(signal.SIGHUP, before)
 
 
-@pytest.mark.usefixtures("in_a_terminal")
-def test_a_terminal_that_closes_asks_all_roles_to_stop(tmp_path):
-  with cli(tmp_path, "train", "train", *ENDLESS, f"--run_root={tmp_path}") as run:
-    run_dir = run_dir_of(run)
-    wait_for(lambda: status_of(run_dir)["gradient_steps"] > 0, START_SECONDS, "the first gradient steps")
-    own = [child.pid for child in run.children()]
-    os.killpg(run.process.pid, signal.SIGHUP)  # As a terminal does, to all of them at once.
-    assert run.wait(60) == 143, run.output()
-  assert_all_gone(own)
-  assert status_of(run_dir)["phase"] == "stopping"
-  assert any((run_dir / "checkpoints" / "replay").iterdir())
-  assert list((run_dir / "checkpoints" / "learner").glob("checkpoint_*"))
-
-
 def test_a_run_kept_its_pace_although_no_event_table_was_ready_and_ends_at_slipstream_stop(tmp_path):
   pace = ["--config.replay.environment_steps_per_update=4", "--config.replay.insert_tolerance_steps=64"]
   # They wait for more rows than the run collects, and the default table has half of a batch.
@@ -225,7 +211,8 @@ def test_a_run_kept_its_pace_although_no_event_table_was_ready_and_ends_at_slips
   assert list((run_dir / "checkpoints" / "learner").glob("checkpoint_*"))
 
 
-def test_a_worker_the_learner_and_the_server_that_are_killed_come_back_by_themselves(tmp_path):
+@pytest.mark.usefixtures("in_a_terminal")
+def test_a_worker_the_learner_and_the_server_that_are_killed_come_back_and_stop_when_their_terminal_closes(tmp_path):
   arguments = [*ENDLESS, f"--run_root={tmp_path}", "--config.replay.checkpoint_period_seconds=2"]
   with cli(
     tmp_path, "train", "train", *arguments, "--config.actor.workers=1", "--config.evaluator.enabled=false"
@@ -254,10 +241,12 @@ def test_a_worker_the_learner_and_the_server_that_are_killed_come_back_by_themse
     wait_for(lambda: alive_roles(run_dir) - killed - {worker["pid"]} and not alive(worker["pid"]), 60, "its end")
     wait_for(lambda: len(alive_roles(run_dir) - {worker["pid"]}) == 2, START_SECONDS, "the worker again")
     own += run.children()
-    run.send(INTERRUPT)
-    assert run.wait(120) == 130, run.output()
+    os.killpg(run.process.pid, signal.SIGHUP)  # As a terminal does, to all of them at once.
+    assert run.wait(120) == 143, run.output()
   assert_all_gone([child.pid for child in own])
-  assert run.result()["phase"] == "stopping"
+  assert status_of(run_dir)["phase"] == "stopping"
+  assert has_checkpoint(run_dir)
+  assert list((run_dir / "checkpoints" / "learner").glob("checkpoint_*"))
   assert "Traceback" not in run.output()
 
 

@@ -13,7 +13,7 @@ from configs import from_dict, override, to_dict
 from configs.methods import apply_method
 from tests.launch.processes import KILL, START_SECONDS, address_of, cli, run_dir_of, status_of, wait_for
 from tests.launch.test_memory_runs import memory_of, train_inline
-from tests.launch.test_program import attached_actors
+from tests.launch.test_program import WORLD, attached_actors
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("undrawn")]
 
@@ -110,22 +110,24 @@ def test_a_run_goes_on_with_its_estimates_and_its_beta(tmp_path):
   assert (q_ret[0] != q_ret[1]).any()
 
 
-def test_a_local_run_with_an_attached_worker_a_killed_learner_and_a_resume_keeps_whole_episodes_and_beta(tmp_path):
+def test_a_local_run_with_an_attached_worker_and_a_killed_learner_keeps_whole_episodes_and_beta(tmp_path):
   # Nearly all steps are far-policy soon, so beta falls with every update, from 1 on.
-  of_refer = {"learner.refer.limit": "0.01", "learner.refer.tolerance": "0.001", "learner.learning_rate": "0.001"}
+  of_refer = {"learner.refer.limit": "0.01", "learner.refer.tolerance": "0.001", "learner.learning_rate": "0.002"}
   small = {
     **{key: value for key, value in _SHORT.items() if not key.startswith(("environment", "replay.capacity"))},
     **of_refer,
+    "environment.name": "slow_world:slow_pendulum",
+    "environment.arguments.steps": "100",
     "environment_steps": "100000000",
-    "environment.arguments.max_episode_steps": "100",
+    "replay.environment_steps_per_update": "2",
     "learner.checkpoint_period_seconds": "5",
   }
-  config = ["--config=refer_ddpg_swimmer", *(f"--config.{key}={value}" for key, value in small.items())]
+  config = ["--config=refer_ddpg_swimmer", WORLD, *(f"--config.{key}={value}" for key, value in small.items())]
   with contextlib.ExitStack() as stack:
     begin = [*config, "--config.actor.workers=2", f"--run_root={tmp_path}"]
     run = stack.enter_context(cli(tmp_path, "train", "train", *begin))
     run_dir = run_dir_of(run)
-    stack.enter_context(cli(tmp_path, "attach", "attach", f"--server={address_of(run)}"))
+    stack.enter_context(cli(tmp_path, "attach", "attach", f"--server={address_of(run)}", WORLD))
     wait_for(lambda: attached_actors(run_dir) == 1, START_SECONDS, "the attached worker")
     before = wait_for(lambda: _with_beta_below(run_dir, 0.6), START_SECONDS, "a beta that has moved")
     wait_for(lambda: any((run_dir / "checkpoints" / "learner").iterdir()), START_SECONDS, "a checkpoint")
@@ -142,11 +144,6 @@ def test_a_local_run_with_an_attached_worker_a_killed_learner_and_a_resume_keeps
   # Whole episodes, but for rows that were on their way when the learner was killed.
   assert lengths.max() == 100
   assert (100 - lengths).sum() <= stopped["learner"].get("memory_lost_rows", 0) <= 4_096
-  with cli(tmp_path, "resumed", "train", f"--resume={run_dir}") as resumed:
-    later = wait_for(lambda: _with_updates(run_dir, stopped["gradient_steps"] + 100), START_SECONDS, "further updates")
-    assert later["learner"]["refer_beta"] < stopped["learner"]["refer_beta"]
-    resumed.send(signal.SIGTERM)
-    assert resumed.wait(120) == 143, resumed.output()
   assert "Traceback" not in "".join(path.read_text() for path in (run_dir / "logs" / "learner").iterdir())
 
 

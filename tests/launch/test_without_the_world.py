@@ -14,7 +14,7 @@ from acme import specs
 from configs import RunConfig, load_config, override
 from replay_server.process.keeper import Keeper
 from replay_server.process.server import ReplayServer
-from tests.launch.processes import START_SECONDS, TERMINATE, cli, wait_for
+from tests.launch.processes import START_SECONDS, TERMINATE, cli, status_of, wait_for
 from tests.serving import fill, serving
 
 _SPEC = specs.EnvironmentSpec(
@@ -43,14 +43,10 @@ def _learned(tmp_path_factory: pytest.TempPathFactory, without_mujoco: pathlib.P
     _fill(server, 100)
     at = f"--server={server.address}"
     with cli(folder, "learn", "learn", at, f"--run_dir={folder}", shadowing=without_mujoco) as learner:
-      wait_for(lambda: "Joined run" in learner.output(), START_SECONDS, "the learner")
-
-      def steps() -> int:
-        with cli(folder, "status", "status", at, "--json", shadowing=without_mujoco) as status:
-          assert status.wait(START_SECONDS) == 0
-          return int(json.loads(status.output())["gradient_steps"])
-
-      assert wait_for(steps, START_SECONDS, "gradient steps") > 0
+      wait_for(lambda: status_of(folder)["gradient_steps"] > 0, START_SECONDS, "gradient steps")
+      with cli(folder, "status", "status", at, "--json", shadowing=without_mujoco) as status:
+        assert status.wait(START_SECONDS) == 0
+        assert json.loads(status.output())["gradient_steps"] > 0
       learner.send(TERMINATE)
       assert learner.wait(60) == 143, learner.output()
   return folder

@@ -69,6 +69,13 @@ class Filled:
     fill(self.server.connection, self.codec, table, rows)
 
 
+@pytest.fixture(autouse=True)
+def _without_compiling(request: pytest.FixtureRequest) -> None:
+  """Tests are `eager`, but for those with the mark `compiled`, which make many updates or ask what compiling changes."""
+  if request.node.get_closest_marker("compiled") is None:
+    request.getfixturevalue("eager")
+
+
 @pytest.fixture(name="spec")
 def _spec() -> specs.EnvironmentSpec:
   """Observations of two numbers, and three actions."""

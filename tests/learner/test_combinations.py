@@ -24,6 +24,8 @@ from configs.mixup import MixupConfig
 from learner.learner import make_learner
 from tests.learner.conftest import SPEC
 
+pytestmark = pytest.mark.compiled
+
 CONTINUOUS_SPEC = SPEC._replace(actions=specs.BoundedArray((2,), np.float32, -1.0, 1.0, "action"))
 AXES: Mapping[str, tuple[Any, ...]] = {
   "algorithm": ("ddqn", "sac", "qr_sac", "td3", "ddpg", "naf"),

@@ -20,6 +20,7 @@ def test_an_overflow_halves_the_loss_scale_down_to_one(bad: float) -> None:
   assert values == [*(2.0**power for power in range(15, -1, -1)), 1.0, 1.0]
 
 
+@pytest.mark.compiled
 def test_the_loss_scale_doubles_after_2000_steps_without_an_overflow() -> None:
   optimizer = Optimizer([tf.Variable([1.0, 2.0])], 0.1, mixed_precision=True)
   apply = tf.function(optimizer.apply, autograph=False)

@@ -305,6 +305,7 @@ def test_updates_are_those_of_plain_numpy(config: AlgorithmConfig, learner: dict
       np.testing.assert_allclose(part(updates, "log_temperature").numpy(), oracle.log_temperature, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", NAMES)
 def test_several_updates_in_one_call_are_as_many_calls_of_one(name: str) -> None:
   together, alone = make(make_run(name)), make(make_run(name))
@@ -418,6 +419,7 @@ def test_observations_are_normalised_by_the_moments_of_the_default_tables_rows(n
   np.testing.assert_allclose(features.std(axis=0), np.ones(3), rtol=1e-4)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(
   ("name", "cagrad"), [*((name, CagradConfig()) for name in NAMES), ("sac", CagradConfig(coefficient=0.5))]
 )
@@ -443,6 +445,7 @@ def test_compiled_updates_are_those_without_compilation(
     )
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", NAMES)
 def test_it_finds_the_best_action_of_a_bandit(name: str) -> None:
   rng = np.random.default_rng(0)

@@ -131,6 +131,7 @@ def test_updates_are_those_of_plain_numpy(spec) -> None:
       np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.compiled
 def test_compiling_leaves_no_file_behind(spec, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
   # AutoGraph removes its source files when the interpreter exits, but a role ends without that.
   monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -170,6 +171,7 @@ def test_with_the_huber_loss_an_error_beyond_1_has_the_gradient_of_1(spec) -> No
   )
 
 
+@pytest.mark.compiled
 def test_several_updates_in_one_call_are_as_many_calls_of_one(spec) -> None:
   together, alone = _make(spec), _make(spec)
   rng = np.random.default_rng(1)
@@ -218,6 +220,7 @@ def test_the_same_seed_makes_the_same_networks_and_the_target_starts_as_the_onli
   np.testing.assert_array_equal(weights("policy"), weights("target"))
 
 
+@pytest.mark.compiled
 def test_it_learns_the_values_of_a_chain_of_two_states(spec) -> None:
   # (state, action) -> (reward, next state, discount); action 2 in state 1 is truncated by a time limit, so it bootstraps.
   chain = {

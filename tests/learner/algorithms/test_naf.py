@@ -167,6 +167,7 @@ def test_a_step_is_along_the_direction_that_the_tables_gradients_make(coefficien
   np.testing.assert_allclose(first, 0.1 * mixture @ each, rtol=2e-3, atol=1e-5)
 
 
+@pytest.mark.compiled
 def test_it_finds_the_best_action_of_a_bandit_and_its_value() -> None:
   rng = np.random.default_rng(0)
   best = np.array([0.3, -0.6])

@@ -18,6 +18,8 @@ from networks import layers
 from replay_server.contract.layout import make_row_codec
 from tests.learner.batches import update
 
+pytestmark = pytest.mark.compiled
+
 _SCALAR = specs.Array((), np.float32)
 DISCRETE = specs.EnvironmentSpec(specs.Array((3,), np.float32), specs.DiscreteArray(3), _SCALAR, _SCALAR)
 CONTINUOUS = DISCRETE._replace(actions=specs.BoundedArray((2,), np.float32, -1.0, 1.0, "action"))

@@ -178,6 +178,7 @@ def test_the_value_of_the_next_observation_is_given_where_a_return_contains_it()
   np.testing.assert_allclose(outputs[VALUE], after[VALUE], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.compiled
 def test_rule_2_alone_brings_the_divergence_to_0() -> None:
   updates, rows = _make(refer=ReferConfig(rules="second"), learning_rate=0.02)
   fields = run_codec(make_v_racer_run(), SPEC)
@@ -190,6 +191,7 @@ def test_rule_2_alone_brings_the_divergence_to_0() -> None:
   assert updates.evaluate(rows)[DIVERGENCE].mean() < min(1e-3, 0.01 * before)
 
 
+@pytest.mark.compiled
 def test_a_block_of_three_updates_is_three_updates_of_one_block_each() -> None:
   rng = np.random.default_rng(4)
   (together, rows), (apart, _) = _make(), _make()

@@ -11,6 +11,8 @@ from learner.gradients.cagrad import conflict_averse, least_conflict, row_produc
 from networks import Trace
 from networks.layers import Mlp, StackedMlp
 
+pytestmark = pytest.mark.compiled
+
 # In a graph, as in a learner; eagerly they take a hundred times as long.
 _conflict_averse = tf.function(
   conflict_averse,

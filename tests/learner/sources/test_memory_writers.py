@@ -3,7 +3,6 @@
 import contextlib
 import pathlib
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 
@@ -20,7 +19,7 @@ from replay_memory.plan import make_plan
 from replay_server.contract.connection import Connection
 from replay_server.contract.run import read_manifest
 from tests.learner.sources.noting_writer import Key
-from tests.serving import config_of, inserted_into, server_process
+from tests.serving import config_of, inserted_into, python_module, server_process
 
 _ROOT = pathlib.Path(__file__).parents[3]
 _CONFIG = config_of(
@@ -38,7 +37,7 @@ class _Writer:
   def __init__(self, folder: pathlib.Path, number: int, rows: int):
     self._notes = folder / f"{number}.txt"
     self._notes.touch()
-    command = [sys.executable, "-m", "tests.learner.sources.noting_writer", str(number), str(rows), str(self._notes)]
+    command = [*python_module("tests.learner.sources.noting_writer"), str(number), str(rows), str(self._notes)]
     self.process = subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.PIPE, text=True)
 
   def begin(self, address: str) -> None:
@@ -57,8 +56,8 @@ class _Writer:
 
 @contextlib.contextmanager
 def _writers(folder: pathlib.Path) -> Iterator[list[_Writer]]:
-  """Two that end by themselves, one that does not, and one to replace it."""
-  writers = [_Writer(folder, number, rows) for number, rows in enumerate((_ROWS, _ROWS, 10**9, _ROWS))]
+  """One that ends by itself, one that does not, and one to replace that."""
+  writers = [_Writer(folder, number, rows) for number, rows in enumerate((_ROWS, 10**9, _ROWS))]
   try:
     yield writers
   finally:
@@ -77,8 +76,8 @@ def test_every_transition_that_was_confirmed_is_stored_once_though_a_worker_is_k
     parts = MemoryParts(
       ServerFeed(connection, manifest, stop), memory, journal, UnusableRows(manifest), np.random.default_rng(0)
     )
-    *begun, killed, replacement = writers
-    for writer in (*begun, killed):
+    other, killed, replacement = writers
+    for writer in (other, killed):
       writer.begin(server.address)
 
     def is_read() -> bool:
@@ -109,9 +108,9 @@ def test_every_transition_that_was_confirmed_is_stored_once_though_a_worker_is_k
     stored: list[Key] = list(zip(fields["episode"].tolist(), fields["step"].tolist(), strict=True))
     journal_rows = sum(len(rows) for _, rows in journal.read())
   confirmed = [key for writer in writers for key in writer.confirmed()]
-  assert [writer.process.returncode for writer in writers] == [0, 0, -9, 0]
-  assert len(confirmed) == len(set(confirmed)) >= 3.5 * _ROWS
+  assert [writer.process.returncode for writer in writers] == [0, -9, 0]
+  assert len(confirmed) == len(set(confirmed)) >= 2.5 * _ROWS
   assert len(stored) == len(set(stored)) == journal_rows
   assert set(confirmed) <= set(stored)
   # What was not confirmed is of the worker that was killed.
-  assert {episode >> 32 for episode, _ in set(stored) - set(confirmed)} <= {2}
+  assert {episode >> 32 for episode, _ in set(stored) - set(confirmed)} <= {1}

@@ -17,6 +17,8 @@ from replay_server.process.server import ReplayServer
 from tests.actors.running import make_run
 from tests.serving import config_of, fill, inserted_into, report_steps, serving, wait_for
 
+pytestmark = pytest.mark.compiled
+
 BLOCK, STEPS_PER_UPDATE, WARM_UP, TOLERANCE = 2, 4.0, 100, 320
 STEPS_PER_BLOCK = BLOCK * STEPS_PER_UPDATE
 WORKERS = 2

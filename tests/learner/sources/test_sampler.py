@@ -4,7 +4,6 @@ import collections
 import contextlib
 import pathlib
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +17,7 @@ from configs import Stopped, TableSpec
 from learner.sources.block import Block
 from learner.sources.server import ServerSource, make_server_source
 from replay_server.contract.connection import Connection
-from tests.serving import report_steps, wait_for
+from tests.serving import python_module, report_steps, wait_for
 
 # One batch at a time, drawn when asked for; blocks drawn when asked for; blocks drawn ahead.
 FRESH = {"updates_per_block": 1, "prefetch": False}
@@ -321,7 +320,7 @@ def test_a_mode_that_draws_ahead_and_one_that_does_not_draw_the_same_quotas(make
 
 def test_it_can_be_stopped_although_its_server_died_during_a_draw(tmp_path: pathlib.Path) -> None:
   ended = subprocess.run(
-    [sys.executable, "-m", "tests.learner.sources.dying_server", str(tmp_path)],
+    [*python_module("tests.learner.sources.dying_server"), str(tmp_path)],
     capture_output=True,
     text=True,
     timeout=240,

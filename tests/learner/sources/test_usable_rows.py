@@ -244,6 +244,7 @@ def _learn(make_config, serve, tmp_path) -> Iterator[Any]:
     yield learn
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("spec", [SPEC, CONTINUOUS], ids=["discrete", "continuous"])
 def test_a_learner_goes_on_with_few_unusable_rows_and_reports_who_wrote_them(learn, spec) -> None:
   _, learner = learn(good=100, bad=3, spec=spec)
@@ -255,6 +256,7 @@ def test_a_learner_goes_on_with_few_unusable_rows_and_reports_who_wrote_them(lea
   assert all(ahead >= 0 for ahead in learner.parts.source.drawn_ahead().values())
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("spec", [SPEC, CONTINUOUS], ids=["discrete", "continuous"])
 def test_a_learner_with_many_unusable_rows_ends_with_a_sentence(learn, spec) -> None:
   _, learner = learn(good=50, bad=50, spec=spec)
@@ -262,6 +264,7 @@ def test_a_learner_with_many_unusable_rows_ends_with_a_sentence(learn, spec) -> 
     learner.run()
 
 
+@pytest.mark.compiled
 def test_an_unusable_row_of_a_prioritised_table_is_not_drawn_again(learn) -> None:
   filled, learner = learn(good=20, bad=LEAST_ROWS - 1, selector="prioritized")
   for _ in range(60):

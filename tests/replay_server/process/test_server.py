@@ -7,7 +7,6 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 
@@ -40,6 +39,7 @@ from tests.serving import (
   free_port,
   make_config,
   make_spec,
+  python_module,
   run_episode,
   server_process,
   serving,
@@ -178,7 +178,7 @@ def test_a_resumed_run_may_have_another_budget_which_its_manifest_has(checkpoint
 
 def test_a_role_that_reads_at_once_never_gets_the_config_of_the_checkpoint(tmp_path: pathlib.Path) -> None:
   rates = [0.001 * (start + 1) for start in range(21)]
-  command = [sys.executable, "-m", "tests.replay_server.process.eager_role"]
+  command = python_module("tests.replay_server.process.eager_role")
   with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as role:
     assert role.stdin is not None
     assert role.stdout is not None
