@@ -1,8 +1,6 @@
-"""Runs whose learner has its own memory: the same run for the same seed, exact resumes, and kills."""
+"""Runs whose learner has its own memory: the same run for the same seed, and exact resumes."""
 
 import dataclasses
-import os
-import signal
 
 import numpy as np
 import pytest
@@ -10,9 +8,7 @@ import pytest
 import slipstream
 from configs import override
 from configs.methods import apply_method
-from tests.launch.processes import KILL, START_SECONDS, cli, run_dir_of, status_of, wait_for
 from tests.launch.test_inline import small_world
-from tests.launch.test_program import ENDLESS
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("undrawn")]
 
@@ -114,40 +110,3 @@ def test_a_run_that_is_stopped_half_way_goes_on_with_the_tables_that_it_had(tmp_
   for name, array in before.items():
     found = after[name][: len(array)] if array.ndim else after[name]
     np.testing.assert_array_equal(array, found, err_msg=name)
-
-
-def test_a_killed_learner_of_a_local_run_with_reaper_goes_on_with_every_row(tmp_path):
-  few = ["--config.evaluator.enabled=false", "--config.actor.workers=1", "--config.replay.checkpoint_period_seconds=5"]
-  with cli(tmp_path, "train", "train", *ENDLESS, "--method=sset_reaper", *few, f"--run_root={tmp_path}") as run:
-    run_dir = run_dir_of(run)
-    checkpoints = run_dir / "checkpoints" / "learner"
-    wait_for(lambda: (checkpoints / "checkpoint_1").exists(), START_SECONDS, "a checkpoint")
-    learned = status_of(run_dir)["gradient_steps"]
-    before = wait_for(lambda: _after(run_dir, learned), START_SECONDS, "further gradient steps")
-    (learner,) = [role for role in before["roles"] if role["role"] == "learner"]
-    os.kill(learner["pid"], KILL)
-    has_received_since = not (checkpoints / "checkpoint_2").exists()
-    again = wait_for(lambda: _with_lives(run_dir, 2), START_SECONDS, "the learner again")
-    assert again["tables"][0]["size"] >= 200  # Its heartbeats never say that the tables are empty.
-    wait_for(lambda: _after(run_dir, again["gradient_steps"]), START_SECONDS, "gradient steps of the second life")
-    run.send(signal.SIGTERM)
-    assert run.wait(120) == 143, run.output()
-  log = "".join(path.read_text() for path in (run_dir / "logs" / "learner").iterdir())
-  status = status_of(run_dir)
-  stored = status["tables"][0]["inserted"] + status["learner"].get("memory_repeated_rows", 0)
-  lost = status["learner"].get("memory_lost_rows", 0)
-  assert lost <= 4_096
-  # The learner counts rows when it reports, a moment before the run ends.
-  assert 0 <= status["environment_steps"] - status["unread_steps"] - stored - lost <= 2_000
-  assert ("transitions that it had received after its checkpoint" in log) or not has_received_since
-  assert "Traceback" not in log
-
-
-def _after(run_dir, gradient_steps):
-  status = status_of(run_dir)
-  return status if status["gradient_steps"] > gradient_steps else None
-
-
-def _with_lives(run_dir, lives):
-  status = status_of(run_dir)
-  return status if status["lives"]["learner"] == lives else None

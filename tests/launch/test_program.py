@@ -114,6 +114,7 @@ def test_a_local_run_learns_continuous_control_with_several_environments_a_worke
   short = ["--config.environment_steps=2000", "--config.replay.default.min_size=200", "--config.actor.random_steps=200"]
   worker = ["--config.actor.environments=3", "--config.evaluator.episodes=1", "--config.evaluator.solved_evaluations=0"]
   worker += ["--config.evaluator.schedule=updates", "--config.evaluator.period_updates=250"]
+  worker += ["--config.network.hidden_sizes=[32]", "--config.learner.batch_size=32"]
   with cli(tmp_path, "train", "train", "--config=pendulum_sac", *short, *worker, f"--run_root={tmp_path}") as run:
     assert run.wait(300) == 0, run.output()
   result = run.result()
@@ -134,7 +135,8 @@ def test_a_local_run_learns_continuous_control_with_several_environments_a_worke
 
 
 def test_a_run_can_be_joined_survives_the_joined_ones_death_is_interrupted_and_goes_on_where_it_stopped(tmp_path):
-  with cli(tmp_path, "train", "train", *ENDLESS, f"--run_root={tmp_path / 'runs'}") as run:
+  memory = "--config.replay.sampling=memory"  # Of transitions; test_refer_runs.py has a run with whole episodes.
+  with cli(tmp_path, "train", "train", *ENDLESS, memory, f"--run_root={tmp_path / 'runs'}") as run:
     address, run_dir = address_of(run), run_dir_of(run)
     wait_for(lambda: status_of(run_dir)["gradient_steps"] > 0, START_SECONDS, "the first gradient steps")
     own = [child.pid for child in run.children()]

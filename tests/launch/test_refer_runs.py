@@ -110,7 +110,7 @@ def test_a_run_goes_on_with_its_estimates_and_its_beta(tmp_path):
   assert (q_ret[0] != q_ret[1]).any()
 
 
-def test_a_local_run_with_an_attached_worker_and_a_killed_learner_keeps_whole_episodes_and_beta(tmp_path):
+def test_a_local_run_with_an_attached_worker_and_a_killed_learner_keeps_every_row_whole_episodes_and_beta(tmp_path):
   # Nearly all steps are far-policy soon, so beta falls with every update, from 1 on.
   of_refer = {"learner.refer.limit": "0.01", "learner.refer.tolerance": "0.001", "learner.learning_rate": "0.002"}
   small = {
@@ -127,29 +127,50 @@ def test_a_local_run_with_an_attached_worker_and_a_killed_learner_keeps_whole_ep
     begin = [*config, "--config.actor.workers=2", f"--run_root={tmp_path}"]
     run = stack.enter_context(cli(tmp_path, "train", "train", *begin))
     run_dir = run_dir_of(run)
+    checkpoints = run_dir / "checkpoints" / "learner"
     stack.enter_context(cli(tmp_path, "attach", "attach", f"--server={address_of(run)}", WORLD))
     wait_for(lambda: attached_actors(run_dir) == 1, START_SECONDS, "the attached worker")
-    before = wait_for(lambda: _with_beta_below(run_dir, 0.6), START_SECONDS, "a beta that has moved")
-    wait_for(lambda: any((run_dir / "checkpoints" / "learner").iterdir()), START_SECONDS, "a checkpoint")
+    wait_for(lambda: any(checkpoints.glob("checkpoint_*[0-9]")), START_SECONDS, "a checkpoint")
+    saved = _newest(checkpoints)
+    learned = status_of(run_dir)["gradient_steps"]
+    before = wait_for(lambda: _with_beta_below(run_dir, 0.6, learned), START_SECONDS, "a beta that has moved")
     (learner,) = [role for role in before["roles"] if role["role"] == "learner"]
     os.kill(learner["pid"], KILL)
-    wait_for(lambda: status_of(run_dir)["lives"]["learner"] == 2, START_SECONDS, "the learner again")
+    has_received_since = _newest(checkpoints) == saved
+    again = wait_for(lambda: _with_lives(run_dir, 2), START_SECONDS, "the learner again")
+    assert again["tables"][0]["size"] >= 200  # Its heartbeats never say that the tables are empty.
     again = wait_for(lambda: _with_updates(run_dir, before["gradient_steps"] + 100), START_SECONDS, "further updates")
     assert again["learner"]["refer_beta"] < before["learner"]["refer_beta"]
     run.send(signal.SIGTERM)
     assert run.wait(120) == 143, run.output()
-  stopped, memory = status_of(run_dir), memory_of(run_dir)
+  status, memory = status_of(run_dir), memory_of(run_dir)
+  lost = status["learner"].get("memory_lost_rows", 0)
+  stored = status["tables"][0]["inserted"] + status["learner"].get("memory_repeated_rows", 0)
+  # The learner counts rows when it reports, a moment before the run ends, and three episodes are under way.
+  assert 0 <= status["environment_steps"] - status["unread_steps"] - stored - lost <= 2_000
+  assert lost <= 4_096
+  # Whole episodes, but for rows that were on their way when the learner was killed.
   is_stored = np.isin(memory["memory/sequences"], memory["memory/tables/0"])
   _, lengths = np.unique(memory["memory/rows/record"][is_stored], return_counts=True)
-  # Whole episodes, but for rows that were on their way when the learner was killed.
   assert lengths.max() == 100
-  assert (100 - lengths).sum() <= stopped["learner"].get("memory_lost_rows", 0) <= 4_096
-  assert "Traceback" not in "".join(path.read_text() for path in (run_dir / "logs" / "learner").iterdir())
+  assert (100 - lengths).sum() <= lost
+  log = "".join(path.read_text() for path in (run_dir / "logs" / "learner").iterdir())
+  assert ("transitions that it had received after its checkpoint" in log) or not has_received_since
+  assert "Traceback" not in log
 
 
-def _with_beta_below(run_dir, beta):
+def _newest(checkpoints):
+  return max(int(path.name[11:]) for path in checkpoints.glob("checkpoint_*[0-9]"))
+
+
+def _with_lives(run_dir, lives):
   status = status_of(run_dir)
-  return status if status["learner"].get("refer_beta", 1.0) < beta else None
+  return status if status["lives"]["learner"] == lives else None
+
+
+def _with_beta_below(run_dir, beta, updates):
+  status = _with_updates(run_dir, updates + 1)
+  return status if status and status["learner"]["refer_beta"] < beta else None
 
 
 def _with_updates(run_dir, updates):

@@ -419,7 +419,6 @@ def test_observations_are_normalised_by_the_moments_of_the_default_tables_rows(n
   np.testing.assert_allclose(features.std(axis=0), np.ones(3), rtol=1e-4)
 
 
-@pytest.mark.compiled
 @pytest.mark.parametrize(
   ("name", "cagrad"), [*((name, CagradConfig()) for name in NAMES), ("sac", CagradConfig(coefficient=0.5))]
 )
@@ -433,9 +432,9 @@ def test_compiled_updates_are_those_without_compilation(
   rng = np.random.default_rng(6)
   rows = np.stack([random_rows(rng) for _ in range(4)])
   tables = np.sort(rng.integers(0, 2, rows.shape[:2]), axis=1)
-  (ours, our_errors), (theirs, their_errors) = (
-    update(updates, rows, None, tables, cagrad.coefficient) for updates in (compiled, plain)
-  )
+  theirs, their_errors = update(plain, rows, None, tables, cagrad.coefficient)
+  tf.config.run_functions_eagerly(False)
+  ours, our_errors = update(compiled, rows, None, tables, cagrad.coefficient)
   np.testing.assert_allclose(our_errors, their_errors, rtol=2e-3, atol=2e-3)
   for metric, value in theirs.items():
     np.testing.assert_allclose(ours[metric], value, rtol=2e-3, atol=2e-3)
@@ -467,8 +466,8 @@ def test_it_finds_the_best_action_of_a_bandit(name: str) -> None:
   )
   changes = {} if name in ("td3", "ddpg") else {"temperature": 0.01, "learn_temperature": False}
   config = dataclasses.replace(ALGORITHMS[name](), **changes)
-  updates = make(make_run(config, (32,), learning_rate=0.003, target_update_rate=0.05))
-  for _ in range(8):
+  updates = make(make_run(config, (32,), learning_rate=0.01, target_update_rate=0.05))
+  for _ in range(2):
     metrics, _ = update(updates, rows)
   assert np.isfinite(list(metrics.values())).all()
   # A random action loses 1.1 on average.
