@@ -1,7 +1,6 @@
-"""The order of all tests, what hypothesis, TensorFlow and the garbage collector do in them."""
+"""The order of all tests, what hypothesis does in them, and what the garbage collector looks at."""
 
 import gc
-from collections.abc import Iterator
 
 import hypothesis
 import pytest
@@ -35,13 +34,3 @@ def pytest_collection_finish() -> None:
   """Has the collector look at what tests make, and at no more."""
   gc.freeze()
   gc.enable()
-
-
-@pytest.fixture(name="eager")
-def _eager() -> Iterator[None]:
-  """Has TensorFlow compute without compiling: to compile an update takes seconds, and many tests make few."""
-  import tensorflow as tf  # Most tests do without.
-
-  tf.config.run_functions_eagerly(True)
-  yield
-  tf.config.run_functions_eagerly(False)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from acme import specs
 
 from configs import LearnerConfig, NetworkConfig, RunConfig, TableSpec
@@ -70,10 +71,14 @@ class Filled:
 
 
 @pytest.fixture(autouse=True)
-def _without_compiling(request: pytest.FixtureRequest) -> None:
-  """Tests are `eager`, but for those with the mark `compiled`, which make many updates or ask what compiling changes."""
-  if request.node.get_closest_marker("compiled") is None:
-    request.getfixturevalue("eager")
+def _eager(request: pytest.FixtureRequest) -> Iterator[None]:
+  """Has TensorFlow compute without compiling, but for tests with the mark `compiled`.
+
+  To compile an update takes seconds, and most tests make few. Those with the mark make many, or ask what compiling changes.
+  """
+  tf.config.run_functions_eagerly(request.node.get_closest_marker("compiled") is None)
+  yield
+  tf.config.run_functions_eagerly(False)
 
 
 @pytest.fixture(name="spec")
