@@ -241,7 +241,7 @@ def t_interval(values: Array) -> tuple[Array, Array]:
 
 def welch_interval(ours: Array, theirs: Array) -> tuple[Array, Array]:
   """The edges [...] of `difference_of_means` of ours [n, ...] and theirs [m, ...]; NaN where there is no interval."""
-  equal = _all_equal(ours) | _all_equal(theirs)  # NaN in these gives NaN.
+  equal = _all_equal(ours) | _all_equal(theirs)  # A NaN among the values makes their interval NaN.
   interval = stats.ttest_ind(np.where(equal, np.nan, ours), theirs, equal_var=False).confidence_interval(CONFIDENCE)
   return interval.low, interval.high
 

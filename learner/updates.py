@@ -158,6 +158,7 @@ class Updates(tf.Module):
       measured, output = self._update_at(0, rows, numbers, tables, controls)
       return measured[tf.newaxis], output[tf.newaxis]
     metrics, outputs = tf.map_fn(
+      # Where functions run eagerly, map_fn would have AutoGraph convert it.
       tf.autograph.experimental.do_not_convert(lambda index: self._update_at(index, rows, numbers, tables, controls)),
       tf.range(updates),
       fn_output_signature=(tf.float32, tf.float32),
@@ -224,7 +225,7 @@ class _Functions:
   def of(
     self, names: Sequence[str], arrays: Sequence[npt.NDArray[Any]], function: Callable[..., Any]
   ) -> Callable[..., Any]:
-    """The compiled function of the arrays, which `function` takes after the names; itself if TensorFlow is to run eagerly."""
+    """`function` for the names, compiled for such arrays; as it is where TensorFlow is told to run functions eagerly."""
     if tf.config.functions_run_eagerly():
       return functools.partial(function, names)
     key = names, tuple(array.shape for array in arrays)
