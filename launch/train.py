@@ -33,6 +33,8 @@ from replay_server.process.sinks import check_sinks
 
 _POLL_SECONDS = 0.5
 _START_TIMEOUT_SECONDS = 300.0
+# In which a server that was killed is back.
+_RESTART_SECONDS = 30.0
 # In which a run that was asked to stop has ended.
 _STOP_SECONDS = 60.0
 
@@ -193,11 +195,11 @@ def _hand_over(config: RunConfig, run: RunDirectory) -> pathlib.Path | None:
 def _ask_to_stop(address: str, done: threading.Event) -> None:
   """Asks the server to end its run; if it does not answer, or its end takes too long, asks each process to leave."""
   try:
-    send_request(Connection(address), Request("stop", sender_of("train")))
-    is_asked = True
+    send_request(Connection(address), Request("stop", sender_of("train")), _RESTART_SECONDS)
+    done.wait(_STOP_SECONDS)
   except ServerLost:
-    is_asked = False
-  if not (is_asked and done.wait(_STOP_SECONDS)):
+    pass
+  if not done.is_set():
     os.kill(os.getpid(), signal.SIGTERM)  # The second signal, see `program.launched`.
 
 
@@ -241,6 +243,7 @@ def _watch(address: str, view: RunView, done: threading.Event) -> None:
     try:
       status = read_live_status(connection)
     except ServerLost:
+      connection.renew()
       continue  # The roles' own watchdogs decide when the server is lost.
     if status is not None and not done.is_set():
       view.update(status)
