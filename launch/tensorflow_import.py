@@ -1,8 +1,9 @@
-"""Makes importing TensorFlow take less time, and leaves out the libraries that few processes use."""
+"""Makes importing TensorFlow and Keras take less time, and leaves out the libraries that few processes use."""
 
 import gc
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import sys
 import types
 from collections.abc import Sequence
@@ -10,6 +11,8 @@ from collections.abc import Sequence
 # TensorFlow imports Keras last of all, so that a SavedModel of Keras can be loaded at once. An old Keras of its own, which few of
 # its parts use, tries the next three, and TensorBoard tries the last one. TensorFlow goes on without any of them.
 _LATER = ("keras", "h5py", "requests", "scipy", "fsspec")
+# Keras imports these for data frames, changes of pictures and a callback.
+_AT_FIRST_USE = ("pandas", "scipy.ndimage", "requests")
 
 
 class _Later(importlib.abc.Loader):
@@ -39,10 +42,10 @@ class _WithoutCollector(importlib.machinery.SourceFileLoader):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-  """Refuses some libraries to TensorFlow's own import, and then stands aside.
+  """Refuses some libraries to TensorFlow's own import, puts some of Keras' off, and stands aside for everything else.
 
-  Of the roles only the learner uses Keras, which then imports the others. The rest would take 60 MB more for them, and a quarter
-  more time to import TensorFlow.
+  Of the roles only the learner uses Keras. The rest would take 60 MB more for it and what it imports, and a quarter more time to
+  import TensorFlow.
   """
 
   def find_spec(
@@ -50,7 +53,8 @@ class _Finder(importlib.abc.MetaPathFinder):
   ) -> importlib.machinery.ModuleSpec | None:
     """As `MetaPathFinder.find_spec`."""
     is_refused = fullname in _LATER and _is_being_imported("tensorflow")
-    if not is_refused and fullname != "tensorflow":
+    is_put_off = fullname in _AT_FIRST_USE and _is_being_imported("keras")
+    if not (is_refused or is_put_off or fullname == "tensorflow"):
       return None
     spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
     if spec is None:
@@ -58,7 +62,9 @@ class _Finder(importlib.abc.MetaPathFinder):
     if is_refused:
       spec.loader = _Later()  # TensorFlow wants to know where Keras lies.
     elif isinstance(spec.loader, importlib.machinery.SourceFileLoader):
-      spec.loader = _WithoutCollector(spec.loader.name, spec.loader.path)
+      spec.loader = (
+        importlib.util.LazyLoader(spec.loader) if is_put_off else _WithoutCollector(spec.loader.name, spec.loader.path)
+      )
     return spec
 
 
@@ -68,7 +74,7 @@ def _is_being_imported(name: str) -> bool:
 
 
 def lighten_import() -> None:
-  """Has this process import TensorFlow without Keras and others, which are imported when something uses them.
+  """Has this process import TensorFlow and Keras without what few processes use, which is imported when something uses it.
 
   It does nothing for what is imported already.
   """

@@ -19,14 +19,15 @@ def note(event, arguments):
     found.append("runtime")
 sys.addaudithook(note)
 importlib.import_module(sys.argv[1])
-print(*found, *({"keras", "matplotlib", "numba", "requests", "scipy"} & set(sys.modules)))
+slow = {"keras", "matplotlib", "numba", "pandas.core", "requests.api", "scipy.ndimage._filters"}
+print(*found, *(slow & set(sys.modules)))
 """
 
 
-# Keras, what it imports, and Numba are the learner's, and an inline run has one.
+# Keras and Numba are the learner's, and an inline run has one.
 @pytest.mark.parametrize(
   ("module", "needed"),
-  [("launch.roles", set()), ("launch.train", set()), ("experiments.one_run", {"keras", "numba", "requests", "scipy"})],
+  [("launch.roles", set()), ("launch.train", set()), ("experiments.one_run", {"keras", "numba"})],
 )
 def test_cudas_runtime_is_loaded_before_tensorflow_and_nothing_slow_that_is_not_needed(
   module: str, needed: set[str], tmp_path: pathlib.Path
@@ -59,6 +60,21 @@ import keras
 assert keras.Model is of_tensorflow
 """
   subprocess.run([sys.executable, "-c", order], check=True, timeout=120)
+
+
+def test_what_keras_puts_off_is_imported_by_its_first_use() -> None:
+  order = """
+import launch
+import tensorflow as tf
+tf.keras.Model
+import pandas, requests, scipy.ndimage
+assert pandas.Series([1, 2]).sum() == 3
+assert list(scipy.ndimage.shift([1, 2], 1)) == [0, 1]
+assert requests.codes.ok == 200
+from keras.engine import data_adapter
+assert data_adapter.pd.Series is pandas.Series
+"""
+  subprocess.run([sys.executable, "-W", "error", "-c", order], check=True, timeout=120)
 
 
 @pytest.mark.parametrize("state", ["enable", "disable"])
