@@ -9,7 +9,7 @@ from configs import ServerLost
 from configs.exit_codes import ExitCode
 from launch.failures import RunFailed
 from replay_server.contract import layout
-from replay_server.contract.connection import Connection, OtherRun
+from replay_server.contract.connection import Connection
 from replay_server.contract.messages import Request, encode
 from replay_server.contract.run import read_live_status
 from replay_server.contract.status import RunStatus
@@ -20,27 +20,13 @@ SNAPSHOT_SECONDS = 600.0
 _POLL_SECONDS = 0.2
 
 
-def send_request(connection: Connection, request: Request, patience_seconds: float = 0.0) -> None:
+def send_request(connection: Connection, request: Request) -> None:
   """Sends a request; the server obeys within a second, unless it writes a snapshot just then.
-
-  Args:
-    connection: to the server.
-    request: what it is asked for.
-    patience_seconds: in which a server that is being started again may come back.
 
   Raises:
     ServerLost: the server does not answer.
   """
-  deadline = time.monotonic() + patience_seconds
-  while True:
-    try:
-      connection.info()  # Fails within seconds if nobody is there.
-      break
-    except ServerLost as error:
-      if isinstance(error, OtherRun) or time.monotonic() > deadline:
-        raise
-      connection.renew()
-      time.sleep(_POLL_SECONDS)
+  connection.info()  # Fails within seconds if nobody is there.
   connection.writer().write(layout.HEARTBEATS, [encode(request)])
 
 

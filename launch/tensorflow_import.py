@@ -57,14 +57,14 @@ class _Finder(importlib.abc.MetaPathFinder):
     if not (is_refused or is_put_off or fullname == "tensorflow"):
       return None
     spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
-    if spec is None:
+    if spec is None or spec.loader is None:
       return None
     if is_refused:
       spec.loader = _Later()  # TensorFlow wants to know where Keras lies.
+    elif is_put_off:
+      spec.loader = importlib.util.LazyLoader(spec.loader)
     elif isinstance(spec.loader, importlib.machinery.SourceFileLoader):
-      spec.loader = (
-        importlib.util.LazyLoader(spec.loader) if is_put_off else _WithoutCollector(spec.loader.name, spec.loader.path)
-      )
+      spec.loader = _WithoutCollector(spec.loader.name, spec.loader.path)
     return spec
 
 

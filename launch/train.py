@@ -1,5 +1,6 @@
 """A local run: starts a server, a learner, workers and an evaluator, and shows their progress."""
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -194,11 +195,11 @@ def _hand_over(config: RunConfig, run: RunDirectory) -> pathlib.Path | None:
 
 def _ask_to_stop(address: str, done: threading.Event) -> None:
   """Asks the server to end its run; if it does not answer, or its end takes too long, asks each process to leave."""
-  try:
-    send_request(Connection(address), Request("stop", sender_of("train")), _RESTART_SECONDS)
+  connection = Connection(address)
+  with contextlib.suppress(ServerLost, Stopped):
+    connection.wait_for_answer(done, _RESTART_SECONDS)
+    send_request(connection, Request("stop", sender_of("train")))
     done.wait(_STOP_SECONDS)
-  except ServerLost:
-    pass
   if not done.is_set():
     os.kill(os.getpid(), signal.SIGTERM)  # The second signal, see `program.launched`.
 

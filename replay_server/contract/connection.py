@@ -8,6 +8,7 @@ itself refuses every row, priority and policy of this one. Everywhere else table
 """
 
 import concurrent.futures
+import math
 import threading
 import time
 import weakref
@@ -276,13 +277,19 @@ class Connection:
       return f"The server at {self.address} is reached by TLS alone: give --tls_cert, --tls_key and --tls_ca (docs/security.md)."
     return ""
 
-  def wait_for_answer(self, stop: threading.Event) -> None:
-    """Waits until the server answers again; a lifeline decides how long this may take, and sets `stop`.
+  def wait_for_answer(self, stop: threading.Event, timeout_seconds: float = math.inf) -> None:
+    """Waits until the server answers again.
+
+    Args:
+      stop: ends the wait; a lifeline sets it if that takes too long.
+      timeout_seconds: for a process without a lifeline.
 
     Raises:
       OtherRun: the server has another run.
+      ServerLost: it did not answer within `timeout_seconds`.
       Stopped: `stop` was set.
     """
+    deadline = time.monotonic() + timeout_seconds
     while True:
       self.progress.note()
       try:
@@ -291,6 +298,8 @@ class Connection:
       except OtherRun:
         raise
       except ServerLost:
+        if time.monotonic() > deadline:
+          raise
         self.renew()
         if stop.wait(_POLL_SECONDS):
           raise Stopped(f"Stopped while waiting for the replay server at {self.address}.") from None

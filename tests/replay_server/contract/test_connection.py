@@ -34,6 +34,15 @@ def test_waiting_for_a_server_that_does_not_exist_ends_in_time_with_a_sentence()
     connection.wait_until_up(60, stop)
 
 
+def test_waiting_for_an_answer_ends_in_time_and_when_it_is_told() -> None:
+  connection, stop = Connection(f"localhost:{free_port()}"), threading.Event()
+  with pytest.raises(ServerLost, match="does not answer"):
+    connection.wait_for_answer(stop, timeout_seconds=0.5)
+  stop.set()
+  with pytest.raises(Stopped):
+    connection.wait_for_answer(stop, timeout_seconds=60)
+
+
 def test_the_latest_item_of_a_table_of_size_1_comes_back_as_it_was_written(tmp_path: pathlib.Path) -> None:
   with serving(make_config(), tmp_path, inline=True) as server:
     connection = Connection(server.address)
