@@ -63,7 +63,7 @@ def get_experiment() -> Experiment:
 def get_short() -> Experiment:
   """Experiment 4 as it was first run: episodes of 200 steps, two doors, half of the budget, from the server.
 
-  The other experiments in this world derive from it, so that they have runs in common.
+  Experiments 7 and 8 derive from it, so that they have runs in common.
   """
   course = get_experiment()
   config = dataclasses.replace(obstacle_course.get_config(), environment=EnvironmentConfig("obstacle_course"))
@@ -77,9 +77,9 @@ def get_short() -> Experiment:
 
 
 def get_forgetting() -> Experiment:
-  """Experiment 6: how often a policy trained from (1, 1) succeeds from the start (1, 4)."""
+  """Experiment 6: how often a policy trained from (1, 1) succeeds from the start (1, 4); its runs are those of experiment 4."""
   return dataclasses.replace(
-    get_short(),
+    get_experiment(),
     name="forgetting",
     summary="the obstacle course, evaluated from a shifted start (SSET, Section 5.5, Figure 9)",
     methods=(known_method("uniform", "Uniform ER"), known_method("per", "PER"), known_method("sset", "SSET")),
