@@ -75,68 +75,12 @@ def _learning(server: ReplayServer, folder: pathlib.Path, patience_seconds: floa
     yield exporter
 
 
-@pytest.fixture(name="exporters", scope="module")
-def _exporters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Exporter]]:
-  """The exporters of a run's four roles, once each tells all that it can."""
-  folder = tmp_path_factory.mktemp("run")
-  with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as stack:
-    patch.setattr(keeper_module, "FIRST_CHECKPOINT_SECONDS", 1.0)
-    server = stack.enter_context(serving(_config(), folder, SPEC))
-    keeper = stack.enter_context(contextlib.closing(Keeper(server, run_folder(folder))))
-    evaluate = functools.partial(roles.evaluate, endpoint=Endpoint(server.address), trust=Trust((), ("tests",)))
-    exporters = {
-      "server": stack.enter_context(kept_in_thread(server, keeper)),
-      "learner": stack.enter_context(_learning(server, folder)),
-      "actor": stack.enter_context(_acting(server)),
-      "evaluator": stack.enter_context(role_in_thread("evaluator", "evaluator", evaluate)),
-    }
-    wait_for(lambda: all(_expected(role) <= set(_scrape(exporter)) for role, exporter in exporters.items()), _SECONDS)
-    yield exporters
-
-
-@pytest.mark.parametrize("role", ROLES)
-def test_a_role_tells_what_the_catalogue_says_and_nothing_else(exporters: Mapping[str, Exporter], role: str) -> None:
-  scraped = _scrape(exporters[role])
-  assert {name for name in scraped if not name.startswith("process_")} == _expected(role)
-  for name in _expected(role):
-    assert {frozenset(labels) for labels, _ in scraped[name]} == {frozenset(METRICS[name].labels)}
-
-
-@pytest.mark.parametrize("role", ROLES)
-def test_a_role_whose_loop_moves_is_healthy_and_ready(exporters: Mapping[str, Exporter], role: str) -> None:
-  assert get(exporters[role], "/healthz")[0] == 200
-  wait_for(lambda: get(exporters[role], "/readyz")[0] == 200, _SECONDS)
-
-
 def test_names_units_and_kinds_follow_prometheus() -> None:
   for name, metric in METRICS.items():
     assert re.fullmatch(r"slipstream_[a-z]+(_[a-z]+)*", name)
     assert (metric.kind == "counter") == name.endswith("_total")
     assert (metric.unit in ("seconds", "UNIX time")) == ("_seconds" in name)
     assert metric.meaning.endswith(".")
-
-
-def test_counters_count_and_gauges_are_as_they_are(exporters: Mapping[str, Exporter]) -> None:
-  def value(of: str, name: str, **labels: str) -> float:
-    return next(value for found, value in _scrape(exporters[of])[name] if labels.items() <= found.items())
-
-  counts = (
-    ("learner", "slipstream_learner_gradient_steps_total"),
-    ("actor", "slipstream_actor_environment_steps_total"),
-    ("server", "slipstream_run_environment_steps"),
-  )
-  before = [value(*count) for count in counts]
-  wait_for(lambda: all(value(*count) > first for count, first in zip(counts, before, strict=True)), _SECONDS)
-  steps = value("learner", "slipstream_learner_gradient_steps_total")
-  assert value("learner", "slipstream_learner_rows_total") >= steps * _config().learner.batch_size
-  assert value("server", "slipstream_table_capacity_rows", table="default") == 5_000
-  assert value("server", "slipstream_run_phase", phase="running") == 1
-  assert value("server", "slipstream_run_processes", role="actor") == 1
-  assert 0 < value("evaluator", "slipstream_evaluator_length_steps") <= TIME_LIMIT
-  # A worker in so small a world is held back until the learner has caught up.
-  wait_for(lambda: value("actor", "slipstream_actor_wait_seconds_total", on="learner") > 0, _SECONDS)
-  limiter = "slipstream_table_limiter_wait_seconds_total"
-  wait_for(lambda: any(seconds > 0 for _, seconds in _scrape(exporters["server"])[limiter]), _SECONDS)
 
 
 def test_the_page_lists_every_metric_with_its_kind_unit_labels_and_meaning() -> None:
@@ -262,3 +206,62 @@ def test_a_worker_whose_server_is_lost_answers_as_before_and_is_not_ready(tmp_pa
     )
     assert get(exporter, "/healthz")[0] == 200
     assert _scrape(exporter)["slipstream_role_server_silence_seconds"][0][1] > 3
+
+
+@pytest.fixture(name="exporters", scope="module")
+def _exporters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Exporter]]:
+  """The exporters of a run's four roles, once each tells all that it can.
+
+  The run goes on until the last test of this module, so those that need it come last.
+  """
+  folder = tmp_path_factory.mktemp("run")
+  with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as stack:
+    patch.setattr(keeper_module, "FIRST_CHECKPOINT_SECONDS", 1.0)
+    server = stack.enter_context(serving(_config(), folder, SPEC))
+    keeper = stack.enter_context(contextlib.closing(Keeper(server, run_folder(folder))))
+    evaluate = functools.partial(roles.evaluate, endpoint=Endpoint(server.address), trust=Trust((), ("tests",)))
+    exporters = {
+      "server": stack.enter_context(kept_in_thread(server, keeper)),
+      "learner": stack.enter_context(_learning(server, folder)),
+      "actor": stack.enter_context(_acting(server)),
+      "evaluator": stack.enter_context(role_in_thread("evaluator", "evaluator", evaluate)),
+    }
+    wait_for(lambda: all(_expected(role) <= set(_scrape(exporter)) for role, exporter in exporters.items()), _SECONDS)
+    yield exporters
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_role_tells_what_the_catalogue_says_and_nothing_else(exporters: Mapping[str, Exporter], role: str) -> None:
+  scraped = _scrape(exporters[role])
+  assert {name for name in scraped if not name.startswith("process_")} == _expected(role)
+  for name in _expected(role):
+    assert {frozenset(labels) for labels, _ in scraped[name]} == {frozenset(METRICS[name].labels)}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_role_whose_loop_moves_is_healthy_and_ready(exporters: Mapping[str, Exporter], role: str) -> None:
+  assert get(exporters[role], "/healthz")[0] == 200
+  wait_for(lambda: get(exporters[role], "/readyz")[0] == 200, _SECONDS)
+
+
+def test_counters_count_and_gauges_are_as_they_are(exporters: Mapping[str, Exporter]) -> None:
+  def value(of: str, name: str, **labels: str) -> float:
+    return next(value for found, value in _scrape(exporters[of])[name] if labels.items() <= found.items())
+
+  counts = (
+    ("learner", "slipstream_learner_gradient_steps_total"),
+    ("actor", "slipstream_actor_environment_steps_total"),
+    ("server", "slipstream_run_environment_steps"),
+  )
+  before = [value(*count) for count in counts]
+  wait_for(lambda: all(value(*count) > first for count, first in zip(counts, before, strict=True)), _SECONDS)
+  steps = value("learner", "slipstream_learner_gradient_steps_total")
+  assert value("learner", "slipstream_learner_rows_total") >= steps * _config().learner.batch_size
+  assert value("server", "slipstream_table_capacity_rows", table="default") == 5_000
+  assert value("server", "slipstream_run_phase", phase="running") == 1
+  assert value("server", "slipstream_run_processes", role="actor") == 1
+  assert 0 < value("evaluator", "slipstream_evaluator_length_steps") <= TIME_LIMIT
+  # A worker in so small a world is held back until the learner has caught up.
+  wait_for(lambda: value("actor", "slipstream_actor_wait_seconds_total", on="learner") > 0, _SECONDS)
+  limiter = "slipstream_table_limiter_wait_seconds_total"
+  wait_for(lambda: any(seconds > 0 for _, seconds in _scrape(exporters["server"])[limiter]), _SECONDS)
