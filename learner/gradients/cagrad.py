@@ -137,33 +137,36 @@ def least_conflict(gram: tf.Tensor, products: tf.Tensor, radius: tf.Tensor, acti
   scale = tf.reduce_max(tf.linalg.diag_part(gram))
 
   def look(weights: tf.Tensor) -> tuple[tf.Tensor, ...]:
-    """The weights, the terms that the next move needs, and the gap between the largest and the smallest slope."""
+    """The weights, the terms that the next move needs, and the gap between the largest and the smallest slope.
+
+    The move is along e_to - e_from, a product with which gives the difference of two entries. With slices at the two indices, XLA
+    would compile every update anew.
+    """
     against = tf.linalg.matvec(gram, weights)
     square = tf.maximum(tf.tensordot(weights, against, 1), tiny)
     slope = products + radius * against / tf.sqrt(square)
     to = tf.argmin(tf.where(active, slope, infinity))
     from_ = tf.argmax(tf.where(weights > 0, slope, -infinity))
-    return weights, against, square, to, from_, slope[from_] - slope[to]
+    onto, off = tf.unstack(tf.one_hot([to, from_], tf.size(weights), dtype=tf.float64))
+    return weights, against, square, onto - off, tf.tensordot(off, weights, 1), tf.tensordot(off - onto, slope, 1)
 
   def is_improvable(iteration: tf.Tensor, *state: tf.Tensor) -> tf.Tensor:
     return (iteration < _MAX_ITERATIONS) & (state[-1] > _GAP * scale)
 
   def move(iteration: tf.Tensor, *state: tf.Tensor) -> tuple[tf.Tensor, ...]:
-    weights, against, square, to, from_, _ = state
-    # Along e_to - e_from the objective is, up to a constant, linear t + radius sqrt(curve t^2 + 2 turn t + square).
-    linear = products[to] - products[from_]
-    curve = tf.maximum(gram[to, to] - 2.0 * gram[to, from_] + gram[from_, from_], tiny)
-    turn = against[to] - against[from_]
+    weights, against, square, way, most, _ = state
+    # Along the way the objective is, up to a constant, linear t + radius sqrt(curve t^2 + 2 turn t + square).
+    linear = tf.tensordot(way, products, 1)
+    curve = tf.maximum(tf.tensordot(way, tf.linalg.matvec(gram, way), 1), tiny)
+    turn = tf.tensordot(way, against, 1)
     # With u = curve t + turn, its derivative is zero where u / sqrt(u^2 / curve + rest) = -linear / radius.
     rest = tf.maximum(square - turn**2 / curve, 0.0)
     ratio = -linear / tf.maximum(radius, tiny)
     room = 1.0 - ratio**2 / curve
     best = (tf.sign(ratio) * tf.sqrt(ratio**2 * rest / tf.maximum(room, tiny)) - turn) / curve
     step = tf.where(room > 0, best, infinity)  # Without a minimum it falls all the way, as it does at 0.
-    step = tf.clip_by_value(step, 0.0, weights[from_])
-    onto, off = tf.unstack(tf.one_hot([to, from_], tf.size(weights), dtype=tf.float64))
     # Rounding must not make a weight negative.
-    return iteration + 1, *look(tf.maximum(weights + step * (onto - off), 0.0))
+    return iteration + 1, *look(tf.maximum(weights + tf.clip_by_value(step, 0.0, most) * way, 0.0))
 
   start = tf.cast(active, tf.float64)
   start /= tf.reduce_sum(start)

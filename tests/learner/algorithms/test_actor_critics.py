@@ -1,6 +1,7 @@
 """SAC, QR-SAC, TD3 and DDPG: their updates against plain numpy, and what they learn."""
 
 import dataclasses
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -442,6 +443,21 @@ def test_compiled_updates_are_those_without_compilation(
     np.testing.assert_allclose(
       flatten_weights(part(compiled, part_name)), flatten_weights(part(plain, part_name)), rtol=2e-3, atol=2e-3
     )
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("cagrad", [CagradConfig(), CagradConfig(coefficient=0.5)])
+def test_a_compiled_update_takes_rows_as_parameters_so_that_other_rows_need_no_other_code(cagrad: CagradConfig) -> None:
+  updates = make(make_run("sac", jit_compile=True, cagrad=cagrad))
+  controls = {name: tf.constant(value, tf.float32) for name, value in updates.controls(0).items()}
+  rows = tf.constant(random_rows(np.random.default_rng(0)))
+  columns = {name: tf.zeros(len(rows)) for name in updates.algorithm.INPUTS}
+  update_one: Any = updates._update_one  # noqa: SLF001  # There is no other way to its code.
+  code = update_one.experimental_get_compiler_ir(
+    rows, tf.ones(len(rows)), tf.zeros(len(rows), tf.int64), columns, controls
+  )(stage="hlo")
+  shape = re.escape(f"f32[{len(rows)},{CODEC.width}]")
+  assert re.search(rf"= {shape}\S* parameter\(", code[code.index("ENTRY") :])
 
 
 @pytest.mark.compiled
