@@ -30,7 +30,8 @@ Records: TypeAlias = Any  # np.recarray: an array of structures, whose fields ar
 
 NONE = -1
 
-# An index in one type, whichever array it comes from: numba would compile a function for each type that it is called with.
+# A number in one type, whichever array it comes from: numba would compile a function for each type that it is called with, of
+# which a constant is one of its own.
 _whole: Any = np.int64
 
 # Table 0 is the default table.
@@ -465,7 +466,7 @@ def _release(memory: Memory, slot: int) -> None:
   """Frees a slot and takes its row out of its episode."""
   rows, episodes, counts = memory.rows, memory.episodes, memory.counts
   record, before, after = _whole(rows.record[slot]), rows.previous[slot], rows.following[slot]
-  _touch(memory, record, rows.step[slot])
+  _touch(memory, record, _whole(rows.step[slot]))
   if before == NONE:
     episodes.head[record] = after
   else:
@@ -488,7 +489,7 @@ def _release(memory: Memory, slot: int) -> None:
 def _close(memory: Memory, record: int) -> None:
   """Lets go the window of an episode that is no longer open."""
   rows, episodes = memory.rows, memory.episodes
-  _touch(memory, record, _RESCALED)
+  _touch(memory, record, _whole(_RESCALED))
   _unlist(memory, record)
   slot = _whole(episodes.window[record])
   episodes.window[record] = NONE
@@ -617,14 +618,14 @@ def _evict_episode(memory: Memory) -> None:
     place = place + 1 if place + 1 < capacity else 0
     tables.oldest[DEFAULT] = place
     tables.filled[DEFAULT] -= 1
-    _drop(memory, DEFAULT, slot)
+    _drop(memory, _whole(DEFAULT), slot)
   if tables.levels[DEFAULT] > 0:
     if first < place:
-      _add_up_range(memory, DEFAULT, first, place - 1)
+      _add_up_range(memory, _whole(DEFAULT), first, place - 1)
     else:
-      _add_up_range(memory, DEFAULT, first, capacity - 1)
+      _add_up_range(memory, _whole(DEFAULT), first, capacity - 1)
       if place > 0:
-        _add_up_range(memory, DEFAULT, 0, place - 1)
+        _add_up_range(memory, _whole(DEFAULT), _whole(0), place - 1)
 
 
 @helper
@@ -639,7 +640,7 @@ def _end(memory: Memory, record: int, state: int, weights: Float64) -> None:
       _evict_episode(memory)
     slot = _whole(episodes.head[record])
     while slot != NONE:
-      _put(memory, DEFAULT, slot, weights[DEFAULT])
+      _put(memory, _whole(DEFAULT), slot, weights[DEFAULT])
       slot = _whole(rows.following[slot])
     slot = _whole(episodes.head[record])
     while slot != NONE:
@@ -654,7 +655,7 @@ def _end_abandoned(memory: Memory, sequence: int, weights: Float64) -> None:
   rows, episodes = memory.rows, memory.episodes
   record = _whole(memory.ends[OPEN_LIST, _OLDEST])
   while record != NONE and sequence - rows.sequence[episodes.tail[record]] > memory.tables.capacity[DEFAULT]:
-    _end(memory, record, TRUNCATED, weights)
+    _end(memory, record, _whole(TRUNCATED), weights)
     record = _whole(memory.ends[OPEN_LIST, _OLDEST])
 
 
@@ -671,7 +672,7 @@ def _take_slot(memory: Memory, weights: Float64) -> int:
     while counts[FREE_SLOTS] == 0:
       record = _whole(memory.ends[OPEN_LIST, _OLDEST])
       if memory.whole[0]:
-        _end(memory, record, TRUNCATED, weights)
+        _end(memory, record, _whole(TRUNCATED), weights)
       else:
         memory.episodes.state[record] = LAPSED
         _close(memory, record)
@@ -735,7 +736,7 @@ def _store(memory: Memory, incoming: Incoming, index: int, record: int) -> int:
   rows.holders[slot] = 0
   incoming.slot[index] = slot
   _link(memory, record, slot)
-  _touch(memory, record, rows.step[slot])
+  _touch(memory, record, _whole(rows.step[slot]))
   return slot
 
 
@@ -811,7 +812,7 @@ def _add_row(memory: Memory, incoming: Incoming, index: int) -> None:
   if not memory.whole[0]:
     _send(memory, slot, is_late, incoming.weights)
   if ended != OPEN and episodes.state[record] in (OPEN, LAPSED):
-    _end(memory, record, ended, incoming.weights)
+    _end(memory, record, _whole(ended), incoming.weights)
 
 
 @helper
@@ -884,7 +885,7 @@ def _add_up_since(memory: Memory, table: int, inserts: int) -> None:
     _add_up_range(memory, table, end - added, end - 1)
   else:
     if end > 0:
-      _add_up_range(memory, table, 0, end - 1)
+      _add_up_range(memory, table, _whole(0), end - 1)
     _add_up_range(memory, table, capacity - (added - end), capacity - 1)
 
 
@@ -1061,7 +1062,7 @@ def set_all_weights(memory: Memory, table: int, weights: Float64) -> None:
   if len(weights) > 0:
     _add_up_range(memory, table, oldest, min(end, capacity) - 1)
   if end > capacity:
-    _add_up_range(memory, table, 0, end - capacity - 1)
+    _add_up_range(memory, table, _whole(0), end - capacity - 1)
 
 
 @kernel
@@ -1081,7 +1082,7 @@ def set_errors(memory: Memory, reliability: Reliability, slots: Int64, errors: F
     if slot != NONE:
       reliability.error[slot] = errors[index]
       reliability.power[slot] = errors[index] ** alpha if errors[index] > 0.0 else 0.0
-      _touch(memory, _whole(rows.record[slot]), rows.step[slot])
+      _touch(memory, _whole(rows.record[slot]), _whole(rows.step[slot]))
 
 
 @helper
@@ -1203,7 +1204,7 @@ def refresh(memory: Memory, reliability: Reliability) -> None:
     for which in (OPEN_LIST, LAPSED_LIST):
       record = _whole(memory.ends[which, _OLDEST])
       while record != NONE:
-        _touch(memory, record, _RESCALED)
+        _touch(memory, record, _whole(_RESCALED))
         record = _whole(episodes.newer[record])
   counts[STAMP] += 1
   found = 0
@@ -1223,7 +1224,7 @@ def add_up_all(memory: Memory) -> None:
   """Sets all nodes of all tables to their sums."""
   for table in range(len(memory.tables)):
     if memory.tables.levels[table] > 0:
-      _add_up_range(memory, table, 0, memory.tables.capacity[table] - 1)
+      _add_up_range(memory, table, _whole(0), memory.tables.capacity[table] - 1)
 
 
 @kernel
