@@ -30,7 +30,7 @@ _R = TypeVar("_R")
 
 # `_nrt` is numba's runtime, which counts references and allocates.
 _OPTIONS = {"nogil": True, "_nrt": False, "no_cfunc_wrapper": True}
-# Python does not call helpers: without what it would need for that they are compiled in two thirds of the time.
+# Python calls no helper. What it would need to do so takes a third of the time to compile one.
 _OPTIONS_OF_HELPERS = {**_OPTIONS, "no_cpython_wrapper": True}
 # After which a process no longer waits for another one's code, and compiles for itself.
 _TURN_SECONDS = 120.0

@@ -30,8 +30,7 @@ Records: TypeAlias = Any  # np.recarray: an array of structures, whose fields ar
 
 NONE = -1
 
-# A number in one type, whichever array it comes from: numba would compile a function for each type that it is called with, of
-# which a constant is one of its own.
+# A number as int64: numba compiles a function for each type that it is called with, and each constant is a type of its own.
 _whole: Any = np.int64
 
 # Table 0 is the default table.
