@@ -84,11 +84,11 @@ def run_experiment(
   Raises:
     UserError: a run cannot be made from the experiment's config, or a file cannot be written.
   """
-  _take_in([experiment.name], folder)
+  take_in([experiment.name], folder)
   jobs = plan(experiment, methods, budget, seeds)
   missing = [job for job in jobs if not folder.done(job)]
   if missing:
-    _take_in(EXPERIMENTS, folder, {job.digest for job in missing})
+    take_in(EXPERIMENTS, folder, {job.digest for job in missing})
     missing = [job for job in missing if not folder.done(job)]
   with stop_on_signals() as stop:
     failed = _run(experiment, jobs, missing, processes, folder, stop)
@@ -106,20 +106,24 @@ def run_experiment(
   return 0
 
 
-def _take_in(names: Iterable[str], folder: Folder, digests: Set[str] | None = None) -> None:
+def take_in(names: Iterable[str], folder: Folder, digests: Set[str] | None = None) -> None:
   """Makes result files of runs that earlier CSVs have, so that none is repeated or lost.
 
   Args:
     names: of the CSVs' experiments.
     folder: where they are.
     digests: of the runs to take; None takes those that have no file.
+
+  Raises:
+    UserError: the folder cannot be written, or another command has been writing in it for two minutes.
   """
   with _in_folder(folder):
     folder.results.mkdir(parents=True, exist_ok=True)
-    for result in (result for name in names for result in read_curves(folder.path / f"{name}.csv")):
-      path = result_path(folder.results, result)
-      if not path.is_file() if digests is None else result.digest in digests:
-        write_result(path, result)
+    with folder.writing():
+      for result in (result for name in names for result in read_curves(folder.path / f"{name}.csv")):
+        path = result_path(folder.results, result)
+        if not path.is_file() if digests is None else result.digest in digests:
+          write_result(path, result)
 
 
 @contextlib.contextmanager
@@ -170,11 +174,12 @@ def _write(
   from experiments import pictures, tables
 
   base = folder.path / experiment.name
-  replace_text(base.with_suffix(".csv"), curves_csv(experiment, results))
-  shown, runs = with_peers(experiment, methods, results, folder.path)
-  pictures.draw(experiment, shown, runs, base.with_suffix(".png"))
-  summary = tables.summary_markdown(experiment, shown, runs, budget, command)
-  replace_text(base.with_suffix(".md"), summary)
+  with folder.writing():
+    replace_text(base.with_suffix(".csv"), curves_csv(experiment, results))
+    shown, runs = with_peers(experiment, methods, results, folder.path)
+    pictures.draw(experiment, shown, runs, base.with_suffix(".png"))
+    summary = tables.summary_markdown(experiment, shown, runs, budget, command)
+    replace_text(base.with_suffix(".md"), summary)
   print(summary)
   print(f"Written: {base}.csv, .png and .md", flush=True)
 

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 
 import psutil
 
@@ -20,6 +20,8 @@ from launch.process import FAILURE_FILE
 from launch.run_directory import RunDirectory, failure_file, take_failures
 
 _POLL_SECONDS = 0.2
+# For which a command waits while another writes, which draws a picture in a few seconds.
+_WRITER_SECONDS = 120.0
 _MODULE = "experiments.one_run"
 # Each run has one core, on which threads of libraries would only get in each other's way. The networks are too small to gain
 # from a GPU, and as many runs as there are cores would not fit on one.
@@ -51,6 +53,23 @@ class Folder:
   def work(self) -> pathlib.Path:
     """Run directories of the runs that are under way, and of those that failed."""
     return self.path / "work"
+
+  @contextlib.contextmanager
+  def writing(self) -> Iterator[None]:
+    """Holds the lock of what several commands in the folder write: results from its CSVs, and the CSVs, pictures and tables.
+
+    Raises:
+      UserError: another command has held it for two minutes, or its file cannot be opened.
+    """
+    lock = FileLock(
+      self.results / "writing.lock",
+      taken=f"Another command has been writing in {self.path} for {_WRITER_SECONDS:.0f} s: try again when it has ended.",
+      patience_seconds=_WRITER_SECONDS,
+    )
+    try:
+      yield
+    finally:
+      lock.release()
 
   def lock(self, job: Job) -> FileLock | None:
     """Takes the lock of the run; None if another command has it.

@@ -1,8 +1,10 @@
 """Whole experiments in real processes: what they leave, what is run again, and how they end."""
 
+import concurrent.futures
 import contextlib
 import csv
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,8 +16,8 @@ import psutil
 import pytest
 from PIL import Image
 
-from configs import override
-from experiments.command import run_experiment
+from configs import UserError, override
+from experiments.command import run_experiment, take_in
 from experiments.definition import Method, Peer, known_method
 from experiments.jobs import plan, read_result, result_path
 from experiments.pool import Folder, run_jobs
@@ -134,7 +136,29 @@ def test_runs_that_another_experiments_csv_has_are_not_repeated(finished, tmp_pa
   assert "2 runs, 2 of them done before" in capsys.readouterr().out
   lines = (tmp_path / "tiny.csv").read_text().splitlines()
   assert lines == [line for line in text.splitlines() if not line.startswith("sset,")]
-  assert len(list((tmp_path / "runs").iterdir())) == 2
+  assert len(list((tmp_path / "runs").glob("*.json"))) == 2
+
+
+def test_commands_that_start_at_once_take_in_the_same_csv_one_after_the_other(finished, tmp_path):
+  shutil.copy(finished / "tiny.csv", tmp_path)
+  jobs = plan(make_experiment(), make_experiment().methods, BUDGET, seeds=2)
+  folder = Folder(tmp_path)
+  with concurrent.futures.ThreadPoolExecutor(8) as commands:
+    started = [commands.submit(take_in, ["tiny"], folder, {job.digest for job in jobs}) for _ in range(40)]
+  for command in started:
+    command.result()
+  assert all(folder.done(job) for job in jobs)
+  assert not list(folder.results.glob("*.partial"))
+
+
+def test_a_command_that_waits_in_vain_for_another_to_write_says_so(tmp_path, monkeypatch):
+  monkeypatch.setattr("experiments.pool._WRITER_SECONDS", 0.0)
+  folder = Folder(tmp_path)
+  folder.results.mkdir()
+  message = f"Another command has been writing in {tmp_path} for 0 s: try again when it has ended."
+  with folder.writing(), pytest.raises(UserError, match=re.escape(message)):
+    take_in(["tiny"], folder)
+  take_in(["tiny"], folder)
 
 
 def test_a_run_that_fails_says_why_and_the_others_go_on(tmp_path, capsys):
