@@ -34,6 +34,7 @@ SPEC = specs.EnvironmentSpec(
   specs.Array((3,), np.float32), specs.BoundedArray((2,), np.float32, -1.0, 1.0, "action"), _SCALAR, _SCALAR
 )
 CODEC = make_row_codec(SPEC)
+BEST = np.array([0.3, -0.6])  # The action of the bandit that has the greatest reward.
 TWINS = ["sac", "qr_sac", "td3"]
 NAMES = [*TWINS, "ddpg"]
 HIDDEN = 4
@@ -460,34 +461,36 @@ def test_a_compiled_update_takes_rows_as_parameters_so_that_other_rows_need_no_o
   assert re.search(rf"= {shape}\S* parameter\(", code[code.index("ENTRY") :])
 
 
-@pytest.mark.compiled
-@pytest.mark.parametrize("name", NAMES)
-def test_it_finds_the_best_action_of_a_bandit(name: str) -> None:
-  rng = np.random.default_rng(0)
-  best = np.array([0.3, -0.6])
-  actions = rng.uniform(-1, 1, size=(300, 64, 2)).astype(np.float32)
+@pytest.fixture(scope="module")
+def bandit() -> np.ndarray:
+  """300 batches of 64 random actions, whose reward is less the further they are from `BEST`."""
   zeros = np.zeros((64, 3), np.float32)
-  rows = np.stack(
+  return np.stack(
     [
       pack(
         SPEC,
         observation=zeros,
         next_observation=zeros,
         action=batch,
-        reward=-((batch - best) ** 2).sum(axis=1),
+        reward=-((batch - BEST) ** 2).sum(axis=1),
         discount=np.zeros(64),
       )
-      for batch in actions
+      for batch in np.random.default_rng(0).uniform(-1, 1, size=(300, 64, 2)).astype(np.float32)
     ]
   )
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", NAMES)
+def test_it_finds_the_best_action_of_a_bandit(name: str, bandit: np.ndarray) -> None:
   changes = {} if name in ("td3", "ddpg") else {"temperature": 0.01, "learn_temperature": False}
   config = dataclasses.replace(ALGORITHMS[name](), **changes)
   updates = make(make_run(config, (32,), learning_rate=0.01, target_update_rate=0.05))
   for _ in range(2):
-    metrics, _ = update(updates, rows)
+    metrics, _ = update(updates, bandit)
   assert np.isfinite(list(metrics.values())).all()
   # A random action loses 1.1 on average.
-  assert np.square(part(updates, "policy").best_actions(zeros[:1])[0] - best).sum() < 0.04
+  assert np.square(part(updates, "policy").best_actions(np.zeros((1, 3), np.float32))[0] - BEST).sum() < 0.04
 
 
 @pytest.mark.parametrize("name", NAMES)
