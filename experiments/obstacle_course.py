@@ -63,7 +63,7 @@ def get_experiment() -> Experiment:
 def get_short() -> Experiment:
   """Experiment 4 as it was first run: episodes of 200 steps, two doors, half of the budget, from the server.
 
-  Experiments 7 and 8 derive from it, so that they have runs in common.
+  Experiment 8 derives from it, so that they have runs in common.
   """
   course = get_experiment()
   config = dataclasses.replace(obstacle_course.get_config(), environment=EnvironmentConfig("obstacle_course"))
@@ -94,7 +94,7 @@ def get_forgetting() -> Experiment:
 def get_histories() -> Experiment:
   """Experiment 7: intermediate events against the goal alone with histories of several lengths."""
   return dataclasses.replace(
-    get_short(),
+    get_experiment(),
     name="histories",
     summary="the obstacle course: intermediate events against the goal with longer histories (SSET, Section 5.6, Figure 10)",
     methods=(
