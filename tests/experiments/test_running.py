@@ -93,7 +93,9 @@ def test_an_experiment_leaves_a_picture_and_a_table_and_no_work(finished):
   assert "slipstream experiment tiny" in table
   assert "| method | `summed_q` | `eval_return` |" in table
   assert sorted(path.name for path in finished.iterdir()) == ["runs", "tiny.csv", "tiny.md", "tiny.png"]
-  assert len(list((finished / "runs").iterdir())) == 4
+  assert sorted(path.suffix for path in (finished / "runs").iterdir()) == [".json"] * 4 + [
+    ".lock"
+  ]  # The lock of writers.
 
 
 def test_what_is_done_is_not_run_again_and_a_changed_config_is_not_mixed_in(finished, capsys):
