@@ -93,9 +93,8 @@ def test_an_experiment_leaves_a_picture_and_a_table_and_no_work(finished):
   assert "slipstream experiment tiny" in table
   assert "| method | `summed_q` | `eval_return` |" in table
   assert sorted(path.name for path in finished.iterdir()) == ["runs", "tiny.csv", "tiny.md", "tiny.png"]
-  assert sorted(path.suffix for path in (finished / "runs").iterdir()) == [".json"] * 4 + [
-    ".lock"
-  ]  # The lock of writers.
+  # Four runs' results, and the lock of writers.
+  assert sorted(path.suffix for path in (finished / "runs").iterdir()) == [*[".json"] * 4, ".lock"]
 
 
 def test_what_is_done_is_not_run_again_and_a_changed_config_is_not_mixed_in(finished, capsys):
