@@ -82,7 +82,8 @@ def run_experiment(
   """Runs what has no result yet, then writes the CSV, the picture and the table; returns the exit code.
 
   Raises:
-    UserError: a run cannot be made from the experiment's config, or a file cannot be written.
+    UserError: a run cannot be made from the experiment's config, a file cannot be written, or another command has been writing
+      in the folder for two minutes; results of runs are kept.
   """
   take_in([experiment.name], folder)
   jobs = plan(experiment, methods, budget, seeds)

@@ -46,7 +46,7 @@ class Folder:
 
   @property
   def results(self) -> pathlib.Path:
-    """A small file for every run that finished, and a lock for each that did not."""
+    """A small file for every run that finished, a lock for each that did not, and the lock of `writing`."""
     return self.path / "runs"
 
   @property
