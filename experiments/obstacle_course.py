@@ -61,10 +61,7 @@ def get_experiment() -> Experiment:
 
 
 def get_short() -> Experiment:
-  """Experiment 4 as it was first run: episodes of 200 steps, two doors, half of the budget, from the server.
-
-  Experiment 8 derives from it, so that they have runs in common.
-  """
+  """Experiment 4 as it was first run: episodes of 200 steps, two doors, half of the budget, from the server."""
   course = get_experiment()
   config = dataclasses.replace(obstacle_course.get_config(), environment=EnvironmentConfig("obstacle_course"))
   return dataclasses.replace(
@@ -114,12 +111,12 @@ def get_weights() -> Experiment:
   events = tuple(obstacle_course.SHARES)
   equal = dict.fromkeys(events, 0.5 / len(events))
   return dataclasses.replace(
-    get_short(),
+    get_experiment(),
     name="weights",
     summary="the obstacle course: shares of the event tables (SSET, Section 5.6)",
     methods=(
       known_method("uniform", "Uniform ER"),
-      Method("hand_set", "hand-set (Table 1)", _with_shares(obstacle_course.SHARES)),
+      known_method("sset", "hand-set (Table 1)"),
       Method("equal", "equal", _with_shares(equal)),
       Method("door", "door .4", _with_shares(_mostly("at_door"))),
       Method("done", "goal .4", _with_shares(_mostly("done"))),
