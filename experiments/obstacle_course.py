@@ -107,7 +107,7 @@ def get_histories() -> Experiment:
 
 
 def get_weights() -> Experiment:
-  """Experiment 8: several shares of the event tables, which sum to half of every batch, with at least one row each."""
+  """Experiment 8: several shares of the event tables, which sum to a half, each raised to one row of a batch at least."""
   events = tuple(obstacle_course.SHARES)
   equal = dict.fromkeys(events, 0.5 / len(events))
   return dataclasses.replace(
