@@ -24,7 +24,7 @@ def _with_short_warm_up(config: RunConfig) -> RunConfig:
   return dataclasses.replace(config, actor=dataclasses.replace(config.actor, random_steps=5_000))
 
 
-# Those of the short course, and of the randomised skills.
+# Those of the short course, and of `cagrad`.
 SHORT_BUDGETS = {
   "paper": Budget(steps=64_000, seeds=30),
   "quick": Budget(steps=6_400, seeds=2, change=_with_short_warm_up),
@@ -32,7 +32,9 @@ SHORT_BUDGETS = {
 # In gradient steps. Until something is learned, every episode of an evaluation or a probe lasts until the time limit; with half
 # of these periods, those episodes would take a quarter of a run's time.
 SHORT_PERIOD = 1_600
-_PERIOD = 6_400
+# Those of the course and of the randomised skills from memory.
+QUICK = Budget(steps=12_800, seeds=2, change=_with_short_warm_up)
+PERIOD = 6_400
 TRAINING = Panel("train_return", "return of training episodes (ε = .3)")
 _RETURNS = (Panel("eval_return", "return (ε = .05)"), TRAINING)
 
@@ -42,12 +44,9 @@ def get_experiment() -> Experiment:
   return Experiment(
     name="obstacle_course",
     summary="spikes, lava, a key and a door: return (SSET, Section 5.4, Figure 4)",
-    config=replaying_from_memory(evaluated_every(obstacle_course.get_config(), _PERIOD)),
+    config=replaying_from_memory(evaluated_every(obstacle_course.get_config(), PERIOD)),
     methods=papers_methods(),
-    budgets={
-      "paper": Budget(steps=128_000, seeds=30),
-      "quick": Budget(steps=12_800, seeds=2, change=_with_short_warm_up),
-    },
+    budgets={"paper": Budget(steps=128_000, seeds=30), "quick": QUICK},
     panels=_RETURNS,
     thresholds=(
       Threshold(
