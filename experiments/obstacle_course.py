@@ -24,6 +24,7 @@ def _with_short_warm_up(config: RunConfig) -> RunConfig:
   return dataclasses.replace(config, actor=dataclasses.replace(config.actor, random_steps=5_000))
 
 
+QUICK = Budget(steps=12_800, seeds=2, change=_with_short_warm_up)
 # Those of the short course, and of `cagrad`.
 SHORT_BUDGETS = {
   "paper": Budget(steps=64_000, seeds=30),
@@ -31,10 +32,8 @@ SHORT_BUDGETS = {
 }
 # In gradient steps. Until something is learned, every episode of an evaluation or a probe lasts until the time limit; with half
 # of these periods, those episodes would take a quarter of a run's time.
-SHORT_PERIOD = 1_600
-# Those of the course and of the randomised skills from memory.
-QUICK = Budget(steps=12_800, seeds=2, change=_with_short_warm_up)
 PERIOD = 6_400
+SHORT_PERIOD = 1_600
 TRAINING = Panel("train_return", "return of training episodes (ε = .3)")
 _RETURNS = (Panel("eval_return", "return (ε = .05)"), TRAINING)
 
