@@ -65,7 +65,7 @@ def get_lunar_lander() -> Experiment:
   qr_sac = Method("sset_qr_sac", "SSET, QR-SAC", _with_learner_of(lunar_lander.get_qr_sac_config()))
   return Experiment(
     name="lunar_lander",
-    summary="LunarLanderContinuous with SAC: uniform replay, PER, SSET (SSET, Section 6, Figure 12)",
+    summary="LunarLanderContinuous with SAC: uniform replay, PER, SSET (SSET, Section 6, Figure 6)",
     config=evaluated_every(lunar_lander.get_config(), 4_000),
     methods=(known_method("uniform", "Uniform ER"), known_method("sset", "SSET"), *exponents, qr_sac),
     budgets={"paper": Budget(steps=100_000, seeds=5), "quick": Budget(steps=8_000, seeds=2)},
@@ -86,7 +86,7 @@ def get_lunar_lander_batches() -> Experiment:
   return dataclasses.replace(
     lander,
     name="lunar_lander_batches",
-    summary="LunarLanderContinuous with SAC, long: batches of 32 and 256 (SSET, Section 6, Figure 12)",
+    summary="LunarLanderContinuous with SAC, long: batches of 32 and 256 (SSET, Section 6, Figure 6)",
     config=evaluated_every(lander.config, 6_000),
     methods=(uniform, sset, per_40, per_90, *larger),
     budgets={"paper": Budget(steps=300_000, seeds=10), "quick": Budget(steps=6_000, seeds=2)},
@@ -169,11 +169,11 @@ def _histories(experiment: Experiment, world: str) -> Experiment:
 
 def _mujoco(world: str, threshold: float, *more: Method) -> Experiment:
   config = evaluated_every(mujoco.get_config(world), 5_008)  # A multiple of a block's 16 updates.
-  # As many episodes as in the paper's Figure 12.
+  # As many episodes as in the paper's Figure 6.
   config = dataclasses.replace(config, evaluator=dataclasses.replace(config.evaluator, episodes=30))
   return Experiment(
     name=world.lower(),
-    summary=f"{world} with SAC: uniform replay and SSET (SSET, Section 6, Figure 12)",
+    summary=f"{world} with SAC: uniform replay and SSET (SSET, Section 6, Figure 6)",
     config=config,
     methods=(known_method("uniform", "Uniform ER"), known_method("sset", "SSET"), *more),
     budgets={"paper": Budget(steps=100_160, seeds=3), "quick": Budget(steps=5_008, seeds=2)},

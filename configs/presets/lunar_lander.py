@@ -47,7 +47,7 @@ def get_config() -> RunConfig:
       updates_per_block=16,
       publish_period_updates=64,
     ),
-    # As many episodes as in the paper's Figure 12.
+    # As many episodes as in the paper's Figure 6.
     evaluator=EvaluatorConfig(episodes=30, period_updates=5_000, solved_return=200.0, solved_evaluations=2),
   )
 
