@@ -32,7 +32,7 @@ _RACING = {"slingshot": 1000.0, "time_trial": 1000.0, "20 cars, as ghosts": 100.
 def run(runs: int, quick: bool) -> Report:
   """Steps per second of the bare worlds under random actions, resets included."""
   # A run takes a second or two: a shorter one is too noisy on a busy machine.
-  steps, their_steps = (2_000, 300) if quick else (100_000, 5_000)
+  steps, their_steps = (500, 100) if quick else (100_000, 5_000)
   contenders: dict[str, Contender] = {}
   for name in _OURS:
     env = make(EnvironmentConfig(name))
@@ -42,7 +42,7 @@ def run(runs: int, quick: bool) -> Report:
   for name in _THEIRS:
     for see_through, suffix in ((True, ", through walls"), (False, "")):
       contenders[name + suffix] = _gym_contender(_make_theirs(name, see_through), their_steps, _ACTIONS)
-  contenders |= _racing_contenders(2_000 if quick else 20_000)
+  contenders |= _racing_contenders(500 if quick else 20_000)
   measured = interleave(contenders, runs)
   figures = {name: Figure(name, "steps/s", values["steps"]) for name, values in measured.items()}
   real_time = Figure("real time", "steps/s", (1 / STEP,) * runs)

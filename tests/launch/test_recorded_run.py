@@ -23,7 +23,7 @@ from launch.run_directory import create_run_directory
 from launch.view.run_view import RunView
 
 RECORDED = pathlib.Path(__file__).with_name("recorded") / "run.json"
-UPDATES, PERIOD = 2_000, 200
+UPDATES, PERIOD = 1_000, 200
 CONFIG = {
   "environment.arguments.room_size": "2",
   "environment.arguments.time_limit": "200",
