@@ -81,15 +81,14 @@ def _prioritized(config: RunConfig, quick: bool) -> RunConfig:
   capacity = 2_000 if quick else 20_000
   replay = config.replay
   default, *events = (dataclasses.replace(table, selector="prioritized", min_size=1) for table in replay.all_tables)
-  return dataclasses.replace(
+  config = dataclasses.replace(
     config,
     replay=dataclasses.replace(
       replay, capacity=capacity, default=default, tables=tuple(events), environment_steps_per_update=None
     ),
     actor=dataclasses.replace(config.actor, random_steps=0),
-    # The smallest form only shows that it works, so it is not compiled.
-    learner=dataclasses.replace(config.learner, device="CPU:0", jit_compile=config.learner.jit_compile and not quick),
   )
+  return workload.on_cpu(config, quick)
 
 
 def _steps(config: RunConfig, runs: int, quick: bool) -> dict[str, Figure]:

@@ -26,9 +26,7 @@ _STEPS_PER_UPDATE = 10
 def run(runs: int, quick: bool) -> Report:
   """Steps and updates per second in the three-room world, with everything, the server too, in this process."""
   blocks = 1 if quick else 10
-  config = three_rooms.get_config()
-  learner = dataclasses.replace(config.learner, device="CPU:0", jit_compile=config.learner.jit_compile and not quick)
-  config = dataclasses.replace(config, learner=learner)
+  config = workload.on_cpu(three_rooms.get_config(), quick)
   environment = make_event_environment(config)
   spec = make_environment_spec(environment)
   environment.close()

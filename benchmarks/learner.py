@@ -1,7 +1,6 @@
 """Updates per second through the server and through the learner's own memory, against updates on a fixed batch."""
 
 import contextlib
-import dataclasses
 import io
 import pathlib
 import tempfile
@@ -33,12 +32,11 @@ ACTIONS = 4
 def run(runs: int, quick: bool) -> Report:
   """Double-DQN updates per second of a whole learner, with seven tables, and of its update function alone."""
   size, seconds = (700, 0.2) if quick else (20_000, 2.0)
-  config = workload.make_config(workload.SHARES, size)
-  learner = dataclasses.replace(config.learner, jit_compile=config.learner.jit_compile and not quick)
-  config = dataclasses.replace(config, learner=learner)
+  config = workload.on_cpu(workload.make_config(workload.SHARES, size), quick)
   spec = workload.make_spec(OBSERVATION_SIZE, ACTIONS)
   figures = whole_learners(config, spec, seconds, runs, num_actions=ACTIONS)
   through_server, through_memory, fixed = figures
+  learner = config.learner
   hidden = "x".join(str(size) for size in config.network.hidden_sizes)
   return Report(
     "learner",

@@ -110,14 +110,10 @@ def _required(what: str) -> tuple[float | None, float | None]:
 
 
 def _config(name: nmer.Name, rows: int, quick: bool) -> RunConfig:
-  config = workload.in_memory(nmer.get_config(name, "HalfCheetah"))
-  # The smallest form only shows that it works, so it is not compiled.
-  learner = dataclasses.replace(config.learner, device="CPU:0", jit_compile=config.learner.jit_compile and not quick)
+  config = workload.on_cpu(workload.in_memory(nmer.get_config(name, "HalfCheetah")), quick)
   default = dataclasses.replace(config.replay.default, min_size=100)
   replay = dataclasses.replace(config.replay, capacity=rows, default=default)
-  return dataclasses.replace(
-    config, replay=replay, learner=learner, actor=dataclasses.replace(config.actor, random_steps=0)
-  )
+  return dataclasses.replace(config, replay=replay, actor=dataclasses.replace(config.actor, random_steps=0))
 
 
 def _lists_per_update(config: RunConfig, rows: int, updates_per_step: int) -> float:

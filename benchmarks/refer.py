@@ -16,15 +16,13 @@ def run(runs: int, quick: bool) -> Report:
   config = refer.get_config("v_racer", "HalfCheetah")
   default = dataclasses.replace(config.replay.default, min_size=1)
   replay = dataclasses.replace(config.replay, capacity=rows, default=default, environment_steps_per_update=None)
-  # The smallest form only shows that it works, so it is not compiled.
-  own = dataclasses.replace(config.learner, device="CPU:0", jit_compile=config.learner.jit_compile and not quick)
-  config = dataclasses.replace(config, replay=replay, learner=own)
+  config = workload.on_cpu(dataclasses.replace(config, replay=replay), quick)
   through_memory, fixed = learner.whole_learners(config, workload.make_spec(), seconds, runs, ("memory",))
   hidden = "x".join(map(str, config.network.hidden_sizes))
   return Report(
     "refer",
     (
-      f"V-RACER with ReF-ER, {hidden} hidden units, batches of {own.batch_size}, one update a call; {rows:,} rows of "
+      f"V-RACER with ReF-ER, {hidden} hidden units, batches of {config.learner.batch_size}, one update a call; {rows:,} rows of "
       f"HalfCheetah's size in episodes of {workload.EPISODE_STEPS:,} steps.",
       "Through the memory an update draws, sweeps the episodes that it has used, counts the far-policy steps of all of memory "
       "and moves beta; every thousand updates rewards are scaled anew and all of memory is swept.",

@@ -80,6 +80,13 @@ def prioritized(config: RunConfig) -> RunConfig:
   return dataclasses.replace(config, replay=dataclasses.replace(config.replay, default=default, tables=tuple(others)))
 
 
+def on_cpu(config: RunConfig, quick: bool) -> RunConfig:
+  """The same run with a learner on the CPU. The smallest form only shows that it works, so it is not compiled."""
+  learner = config.learner
+  learner = dataclasses.replace(learner, device="CPU:0", jit_compile=learner.jit_compile and not quick)
+  return dataclasses.replace(config, learner=learner)
+
+
 def make_manifest(config: RunConfig, spec: specs.EnvironmentSpec) -> Manifest:
   """The manifest of a benchmark's server."""
   return Manifest.of("benchmark", config, spec)
