@@ -23,8 +23,9 @@ def say(sentence: str) -> None:
 def watching_worlds(note: Callable[[str], None] = say, give_up: Callable[[str], None] = say) -> Iterator[None]:
   """Watches the calls into all worlds of this process.
 
-  If a call lasts longer than `environment.timeout_seconds`, `note` gets a sentence. If it lasts twice as long, `give_up` gets
-  another one, and then the process ends with `ExitCode.MISTAKE`, together with the processes that it has started.
+  If a call lasts longer than `environment.timeout_seconds`, `note` gets a sentence. If it then lasts as long again, `give_up`
+  gets another one, and the process ends with `ExitCode.MISTAKE`, together with the processes that it has started. A process
+  that was stopped during a call, or got no processor, thus has that time after it goes on.
 
   Args:
     note: says the first sentence.
@@ -41,18 +42,19 @@ def watching_worlds(note: Callable[[str], None] = say, give_up: Callable[[str], 
 
 
 def _watch(ended: threading.Event, note: Callable[[str], None], give_up: Callable[[str], None]) -> None:
-  noted: set[tuple[str, float]] = set()
+  noted: dict[tuple[str, float], float] = {}  # How many seconds each late call had lasted at its first sentence.
   while not ended.wait(_POLL_SECONDS):
     for late in late_calls():
-      if late.seconds > 2 * late.timeout_seconds:
+      call = (late.world, late.began)
+      if call not in noted:
+        noted[call] = late.seconds
+        note(_first_sentence(late))
+      elif late.seconds > noted[call] + late.timeout_seconds:
         give_up(
           f"The environment {late.world!r} has been in {late.call} for {late.seconds:.0f} s, and environment.timeout_seconds is "
           f"{late.timeout_seconds:g}: find out what it waits for, or give it more time (0 waits for ever)."
         )
         _end_process()
-      if (late.world, late.began) not in noted:
-        noted.add((late.world, late.began))
-        note(_first_sentence(late))
 
 
 def _first_sentence(late: LateCall) -> str:
