@@ -1,6 +1,7 @@
-"""The order of all tests, what hypothesis does in them, and what the garbage collector looks at."""
+"""The order of all tests, what hypothesis does in them, what the garbage collector looks at, and what a crash ends."""
 
 import gc
+from typing import Any, NoReturn
 
 import hypothesis
 import pytest
@@ -34,3 +35,15 @@ def pytest_collection_finish() -> None:
   """Has the collector look at what tests make, and at no more."""
   gc.freeze()
   gc.enable()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_handlecrashitem(crashitem: str, report: pytest.TestReport, sched: Any) -> NoReturn:
+  """Ends all tests when one takes its tester down, by a crash or because it ran out of time.
+
+  pytest-xdist 3.8 would start another tester, take files of which nothing is left for work, and wait for ever (its issue 1378).
+  """
+  sched.config.hook.pytest_runtest_logreport(report=report)
+  pytest.exit(
+    f"{crashitem} ended its tester: see the traces above. The tests that were left have not run.", returncode=1
+  )
