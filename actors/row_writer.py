@@ -250,11 +250,12 @@ class RowWriter:
 
     Raises:
       ServerLost: the server does not answer.
+      Stopped: asked to stop meanwhile.
     """
     self.close()
     self._unflushed = 0
     self._restarts = self._connection.news.restarts
-    self._writer = self._connection.open_writer(self._max_references)
+    self._writer = self._connection.open_writer(self._max_references, stop=self._stop)
 
   def close(self) -> None:
     """Drops pending items; call `flush` first to keep them."""

@@ -438,16 +438,29 @@ class Connection:
     """
     return Sampler(self.client, self.wire_name(table), samples, in_flight)
 
-  def open_writer(self, max_references: int) -> Writer:
-    """A writer of steps.
+  def open_writer(
+    self, max_references: int, timeout_seconds: float = CALL_TIMEOUT_SECONDS, stop: threading.Event | None = None
+  ) -> Writer:
+    """A writer of steps, opened once the server has answered.
 
     Args:
       max_references: how many of the latest steps items may reference.
+      timeout_seconds: for the server to answer; rounded up to whole seconds.
+      stop: as in `call`.
 
     Raises:
-      ServerLost: the server does not answer.
+      OtherRun: the server has another run.
+      ServerLost: the server does not answer, or was started again.
+      Stopped: `stop` was set meanwhile.
     """
-    return self.call(lambda: Writer(self.client, max_references, self.wire_name("")), "opening a writer")
+
+    def open_stream() -> Writer:
+      # A writer whose stream fails at once corrupts memory, and every stream does so while the server is away; see `Writer`.
+      self.info(max(1, math.ceil(timeout_seconds)))
+      return Writer(self.client, max_references, self.wire_name(""))
+
+    # The question has a deadline of its own, which tells better what is wrong.
+    return self.call(open_stream, "opening a writer", timeout_seconds + INFO_TIMEOUT_SECONDS, stop)
 
   def writer(self) -> "ItemWriter":
     """A writer for anything but transitions, such as messages and policies."""
@@ -486,16 +499,18 @@ class ItemWriter:
     Args:
       table: to write to.
       data: an array for every column of the table's signature, in its order.
-      timeout_seconds: to wait for the server's confirmation.
+      timeout_seconds: to wait for the server's confirmation, and before that, if a stream must be opened, for its answer.
       stop: if given, the wait ends when it is set, and when the server is started again meanwhile.
       priority: of the item.
 
     Raises:
       NotInTime: the server did not confirm the item in time; it may still arrive.
-      ServerLost: the item cannot be sent, or the server was started again.
+      ServerLost: the item cannot be sent, or the server does not answer or was started again.
       Stopped: `stop` was set meanwhile; the item may still arrive.
     """
-    writer = self._writer = self._writer or self._connection.open_writer(max_references=1)
+    if self._writer is None:
+      self._writer = self._connection.open_writer(1, min(timeout_seconds, CALL_TIMEOUT_SECONDS), stop)
+    writer = self._writer
     try:
       writer.create_item(table, writer.append(list(data)), priority)
       self._flush(writer, timeout_seconds, stop)

@@ -81,10 +81,14 @@ class Writer:
 
   A step is sent with the first item that references it, in a chunk of its own. In a longer chunk, one item would keep all steps
   in memory, and no item could be sampled before the chunk is full.
+
+  Open it only when the server has just answered. Its constructor starts the stream's thread before it sets the fields in which
+  the thread notes how the stream ended. If the stream fails at once, as it does while gRPC waits to try the server again, the
+  thread may find what an earlier object left there and release memory that is not its own; later the process dies in `malloc`.
   """
 
   def __init__(self, client: reverb.Client, max_references: int, prefix: str):
-    """Opens the writer; hangs when the server is gone. See `Connection.open_writer`; `prefix` begins every table's name."""
+    """Opens the writer; see `Connection.open_writer`. `prefix` begins every table's name."""
     self._prefix = prefix
     options = reverb.pybind.ConstantChunkerOptions(max_chunk_length=1, num_keep_alive_refs=max_references)
     self._writer = client._client.NewTrajectoryWriter(options, None)

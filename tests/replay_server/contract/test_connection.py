@@ -128,6 +128,22 @@ def test_a_write_to_a_killed_server_is_abandoned(killed: tuple[Connection, ItemW
   assert time.monotonic() - began < 5
 
 
+def test_no_stream_is_opened_while_nobody_answers(killed: tuple[Connection, ItemWriter]) -> None:
+  # Reverb's writer releases memory that is not its own if its stream fails while it is being made.
+  connection, writer = killed
+  writer.close()
+  began = time.monotonic()
+  with pytest.raises(ServerLost, match="does not answer"):
+    connection.open_writer(max_references=1, timeout_seconds=1)
+  with pytest.raises(ServerLost, match="does not answer"):
+    writer.write(layout.STATUS, [encode_text("dead")], 0.5)
+  stop = threading.Event()
+  stop.set()
+  with pytest.raises(Stopped):
+    connection.open_writer(max_references=1, stop=stop)
+  assert time.monotonic() - began < 15
+
+
 def test_another_run_at_the_address_refuses_everything_of_this_one(tmp_path: pathlib.Path) -> None:
   port = free_port()
   row, stop = np.zeros(CODEC.width, np.float32), threading.Event()

@@ -317,16 +317,17 @@ def test_a_role_that_joins_a_resumed_server_early_does_not_read_that_the_run_has
     assert not _published(server).finished
 
 
-def _slow_checkpoint(server: ReplayServer, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-  """Lets the next snapshots wait for the event."""
-  client, go_on = server.connection.client, threading.Event()
+def _slow_checkpoint(server: ReplayServer, monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+  """Lets the next snapshots set the first event when Reverb would write its tables, and wait for the second."""
+  client, begun, go_on = server.connection.client, threading.Event(), threading.Event()
 
   def checkpoint() -> str:
+    begun.set()
     assert go_on.wait(20)
     return str(type(client).checkpoint(client))
 
   monkeypatch.setattr(client, "checkpoint", checkpoint)
-  return go_on
+  return begun, go_on
 
 
 def test_a_snapshot_is_announced_and_the_status_goes_on_meanwhile(
@@ -335,7 +336,7 @@ def test_a_snapshot_is_announced_and_the_status_goes_on_meanwhile(
   with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
     status = keeper.tick()
     assert (status.snapshot, status.is_snapshotting, status.resumed_from) == (0, False, 0)
-    go_on = _slow_checkpoint(server, monkeypatch)
+    _, go_on = _slow_checkpoint(server, monkeypatch)
     thread = threading.Thread(target=keeper.checkpoint)
     thread.start()
     wait_for(lambda: _published(server).is_snapshotting)
@@ -360,17 +361,18 @@ def test_a_server_that_does_not_answer_while_it_snapshots_is_not_lost(
   monkeypatch.setattr(keeper_module, "LOST_AFTER_SECONDS", 0.1)
   with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
     keeper.tick()
-    go_on = _slow_checkpoint(server, monkeypatch)
+    begun, go_on = _slow_checkpoint(server, monkeypatch)
     silent = []
 
     def silence() -> object:
       silent.append(time.monotonic())
       raise ServerLost("It does not answer.")
 
+    thread = threading.Thread(target=keeper.checkpoint)
+    thread.start()
+    assert begun.wait(20)
     with monkeypatch.context() as patch:
       patch.setattr(server.connection, "info", silence)
-      thread = threading.Thread(target=keeper.checkpoint)
-      thread.start()
       wait_for(lambda: len(silent) > 1 and silent[-1] - silent[0] > 0.5)
     go_on.set()
     thread.join(10)
@@ -385,7 +387,7 @@ def test_a_snapshot_that_takes_too_long_counts_as_failed_and_no_second_one_begin
   monkeypatch.setattr(keeper_module, "SNAPSHOT_SECONDS", 0.1)
   with serving(CONFIG, tmp_path, inline=True) as server, _keeping(server, tmp_path) as keeper:
     keeper.tick()
-    go_on = _slow_checkpoint(server, monkeypatch)
+    _, go_on = _slow_checkpoint(server, monkeypatch)
     keeper.checkpoint()
     assert "not written within 0.1 s" in capsys.readouterr().out
     assert not _published(server).is_snapshotting
