@@ -13,19 +13,9 @@ def test_a_crash_ends_all_tests_and_is_named(tmp_path: pathlib.Path) -> None:
   )
   for name in ("a", "b", "c"):
     (tmp_path / f"test_{name}.py").write_text("def test_goes():\n  pass\n")
-  command = [
-    sys.executable,
-    "-m",
-    "pytest",
-    "-p",
-    "tests.conftest",
-    "-p",
-    "no:cacheprovider",
-    "--numprocesses=1",
-    "--dist=loadfile",
-  ]
+  options = "-p tests.conftest -p no:cacheprovider --numprocesses=1 --dist=loadfile --no-loadscope-reorder"
   done = subprocess.run(
-    [*command, "--no-loadscope-reorder", str(tmp_path / "test_a.py"), str(tmp_path)],
+    [sys.executable, "-m", "pytest", *options.split(), str(tmp_path / "test_a.py"), str(tmp_path)],
     cwd=_ROOT,
     capture_output=True,
     text=True,

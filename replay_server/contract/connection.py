@@ -457,7 +457,7 @@ class Connection:
     def open_stream() -> Writer:
       # A writer whose stream fails at once corrupts memory, and every stream does so while the server is away; see `Writer`.
       self.info(max(1, math.ceil(timeout_seconds)))
-      return Writer(self.client, max_references, self.wire_name(""))
+      return Writer(self.client, max_references, layout.wire_name(self.run_id, ""))
 
     # The question has a deadline of its own, which tells better what is wrong.
     return self.call(open_stream, "opening a writer", timeout_seconds + INFO_TIMEOUT_SECONDS, stop)
