@@ -71,19 +71,20 @@ def test_the_long_lunar_lander_differs_in_its_source_its_budget_and_its_batches(
 
 
 @pytest.mark.parametrize(
-  ("name", "world", "reached", "more"),
+  ("name", "world", "reached", "more", "sampling", "seeds"),
   [
-    ("halfcheetah", "HalfCheetah-v5", 3_000, ["sset_quarter"]),
-    ("hopper", "Hopper-v5", 1_000, []),
-    ("walker2d", "Walker2d-v5", 1_000, ["sset_lower"]),
-    ("humanoid", "Humanoid-v5", 300, ["sset_lower"]),
+    ("halfcheetah", "HalfCheetah-v5", 3_000, ["sset_quarter"], "memory", 10),
+    ("hopper", "Hopper-v5", 1_000, [], "server", 3),
+    ("walker2d", "Walker2d-v5", 1_000, ["sset_lower"], "memory", 3),
+    ("humanoid", "Humanoid-v5", 300, ["sset_lower"], "memory", 3),
   ],
 )
-def test_mujocos_worlds_compare_uniform_replay_with_sset(name, world, reached, more):
+def test_mujocos_worlds_compare_uniform_replay_with_sset(name, world, reached, more, sampling, seeds):
   experiment, configs = _configs(name)
   assert list(configs) == ["uniform", "sset", *more]
-  assert experiment.budgets["paper"].seeds >= 3
+  assert experiment.budgets["paper"].seeds == seeds
   for config in configs.values():
+    assert config.replay.sampling == sampling
     assert (config.environment.name, config.learner.algorithm.NAME) == (world, "sac")
     assert config.environment_steps >= 100_000
     assert experiment.budgets["paper"].steps >= 100_000
