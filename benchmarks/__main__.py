@@ -21,6 +21,7 @@ NAMES = (
   "sampler",
   "memory",
   "learner",
+  "cagrad",
   "continuous",
   "inline",
   "worlds",

@@ -19,3 +19,8 @@ def choose_device(name: str) -> str:
       f"TensorFlow sees no device {name!r}, only {', '.join(known)}: choose one, or leave learner.device empty."
     )
   return name
+
+
+def may_compile(variable: tf.Variable) -> bool:
+  """Whether XLA may compile functions of a variable: on a GPU it would need the CUDA compiler besides the libraries."""
+  return "GPU" not in variable.device

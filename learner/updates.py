@@ -13,6 +13,7 @@ from acme import specs
 from configs import RunConfig
 from learner.algorithms import make_algorithm
 from learner.algorithms.algorithm import Algorithm
+from learner.devices import may_compile
 from learner.gradients import Batch, GradientRule, make_rule
 from learner.gradients.controls import RATE_SCALE, REWARD_SCALE
 from learner.normalization import RunningMoments
@@ -67,9 +68,9 @@ class Updates(tf.Module):
     )
     self._functions = _Functions()
     self._update_one = self._update_packed
-    # On a GPU, XLA would need the CUDA compiler besides the libraries. On a CPU it runs one operation after another.
-    is_on_gpu = "GPU" in algorithm.policy.trainable_variables[0].device
-    if config.learner.jit_compile and not is_on_gpu and operations_at_once() == 1:
+    # XLA runs one operation after another.
+    may_be_compiled = operations_at_once() == 1 and may_compile(algorithm.policy.trainable_variables[0])
+    if config.learner.jit_compile and may_be_compiled:
       self._update_one = tf.function(self._update_packed, autograph=False, jit_compile=True)
 
   @property

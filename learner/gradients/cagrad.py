@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import tensorflow as tf
 
 from configs import LearnerConfig, RunConfig
+from learner.devices import may_compile
 from learner.gradients.rule import Batch, GradientRule, Loss, LossFunction
 from learner.optimizer import Optimizer
 from networks import Trace
@@ -25,6 +26,8 @@ class CagradRule(GradientRule):
     super().__init__(config)
     self._config = config.learner.cagrad
     self._tables = len(config.replay.all_tables)
+    # To start a move's many tiny operations one by one would take a third of a conflict-averse update's time.
+    self._compiled = tf.function(conflict_averse, autograph=False, jit_compile=True)
 
   @classmethod
   def is_asked_for(cls, config: LearnerConfig) -> bool:
@@ -48,7 +51,9 @@ class CagradRule(GradientRule):
       tape.watch(optimizer.parameters)
       result = loss(trace)
       parameter_loss = None if penalty is None else penalty()
-    weights = self._row_weights(trace, tape.gradient(result.rows, [outputs for _, outputs in trace]), batch)
+    slopes = tape.gradient(result.rows, [outputs for _, outputs in trace])
+    solve = self._compiled if may_compile(optimizer.parameters[0]) else conflict_averse
+    weights = self._row_weights(row_products(trace, slopes), batch, solve)
     gradients = tape.gradient(result.rows, optimizer.parameters, output_gradients=weights)
     if parameter_loss is not None:
       extra = tape.gradient(parameter_loss, optimizer.parameters, unconnected_gradients="zero")
@@ -56,16 +61,21 @@ class CagradRule(GradientRule):
     optimizer.apply(gradients)
     return result
 
-  def _row_weights(self, trace: Trace, slopes: Sequence[tf.Tensor], batch: Batch) -> tf.Tensor:
-    """The coefficient of each row's gradient in the direction, float32 [batch]."""
+  def _row_weights(self, products: tf.Tensor, batch: Batch, solve: Callable[..., tf.Tensor]) -> tf.Tensor:
+    """The coefficient of each row's gradient in the direction, float32 [batch].
+
+    Args:
+      products: float32 [batch, batch], from `row_products`.
+      batch: the rows.
+      solve: `conflict_averse`, or the same compiled.
+    """
     # [batch, tables]: which table a row belongs to, and its part in the mean over that table's rows.
     members = tf.one_hot(batch.tables, self._tables, dtype=tf.float64)
     counts = tf.reduce_sum(members, axis=0)
     means = tf.math.divide_no_nan(members, counts)
-    products = tf.cast(row_products(trace, slopes), tf.float64)
-    gram = tf.matmul(means, tf.matmul(products, means), transpose_a=True)
+    gram = tf.matmul(means, tf.matmul(tf.cast(products, tf.float64), means), transpose_a=True)
     coefficient = tf.cast(batch.controls[_COEFFICIENT], tf.float64)
-    mixture = conflict_averse(gram, counts / tf.reduce_sum(counts), coefficient)
+    mixture = solve(gram, counts / tf.reduce_sum(counts), coefficient)
     return tf.cast(tf.linalg.matvec(means, mixture), tf.float32)
 
 
