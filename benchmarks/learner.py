@@ -6,6 +6,7 @@ import pathlib
 import tempfile
 import threading
 import time
+import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -93,7 +94,7 @@ def whole_learners(
     controls = _REFER_CONTROLS if config.learner.stores_behaviour else {}
     contenders: dict[str, Contender] = {
       **{f"{name}through the {sampling}": timed(each.step, batches, seconds) for sampling, each in learners.items()},
-      f"{name}on a fixed batch": timed(lambda: _update(updates, block, device, controls), batches, seconds),
+      f"{name}on a fixed batch": timed(lambda: update(updates, block, device, controls), batches, seconds),
     }
     measured = interleave(contenders, runs)
   return tuple(Figure(what, "updates/s", values["updates"]) for what, values in measured.items())
@@ -142,8 +143,24 @@ def timed(step: Callable[[], None], updates: int, seconds: float) -> Contender:
   return run
 
 
-def _update(updates: Updates, block: npt.NDArray[np.float32], device: str, controls: Mapping[str, float]) -> None:
+def update(
+  updates: Updates,
+  block: npt.NDArray[np.float32],
+  device: str,
+  controls: Mapping[str, float] = types.MappingProxyType({}),
+  tables: npt.NDArray[np.int64] | None = None,
+) -> None:
+  """Takes the updates of one block.
+
+  Args:
+    updates: the update function.
+    block: float32 [K, batch, width].
+    device: to compute on.
+    controls: of the source.
+    tables: int64 [K, batch], the index of each row's table; None for the first.
+  """
   with tf.device(device):
-    weights, tables = np.ones(block.shape[:2], np.float32), np.zeros(block.shape[:2], np.int64)
+    weights = np.ones(block.shape[:2], np.float32)
+    tables = np.zeros(block.shape[:2], np.int64) if tables is None else tables
     columns = {name: np.zeros(block.shape[:2], np.float32) for name in updates.algorithm.INPUTS}
     updates.update_block(block, weights, tables, columns, updates.controls(0, controls))

@@ -68,9 +68,9 @@ class Updates(tf.Module):
     )
     self._functions = _Functions()
     self._update_one = self._update_packed
+    parameter = algorithm.policy.trainable_variables[0]
     # XLA runs one operation after another.
-    may_be_compiled = operations_at_once() == 1 and may_compile(algorithm.policy.trainable_variables[0])
-    if config.learner.jit_compile and may_be_compiled:
+    if config.learner.jit_compile and operations_at_once() == 1 and may_compile(parameter):
       self._update_one = tf.function(self._update_packed, autograph=False, jit_compile=True)
 
   @property

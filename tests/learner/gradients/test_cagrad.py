@@ -1,5 +1,7 @@
 """Conflict-averse gradients: by hand, against brute force, and by the property that defines them."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -14,7 +16,15 @@ from networks.layers import Mlp, StackedMlp
 pytestmark = pytest.mark.compiled
 
 # Compiled as in a learner on a CPU, and in a graph as on a GPU; eagerly they take a hundred times as long.
-_conflict_averse = tf.function(conflict_averse, autograph=False, jit_compile=True)
+_compiled = tf.function(conflict_averse, autograph=False, jit_compile=True)
+_in_graph = tf.function(
+  conflict_averse,
+  input_signature=[
+    tf.TensorSpec([None, None], tf.float64),
+    tf.TensorSpec([None], tf.float64),
+    tf.TensorSpec([], tf.float64),
+  ],
+)
 _least_conflict = tf.function(
   least_conflict,
   input_signature=[
@@ -26,9 +36,11 @@ _least_conflict = tf.function(
 )
 
 
-def _direction(gradients: np.ndarray, shares: np.ndarray, coefficient: float) -> np.ndarray:
+def _direction(
+  gradients: np.ndarray, shares: np.ndarray, coefficient: float, solve: Callable[..., tf.Tensor] = _compiled
+) -> np.ndarray:
   as_floats = [tf.constant(values, tf.float64) for values in (gradients @ gradients.T, shares, coefficient)]
-  direction: np.ndarray = _conflict_averse(*as_floats).numpy() @ gradients
+  direction: np.ndarray = solve(*as_floats).numpy() @ gradients
   return direction
 
 
@@ -98,16 +110,17 @@ def test_weights_of_two_and_three_tables_are_those_of_brute_force(seed: int, coe
     assert found <= best + 1e-6 * (gradients**2).sum()
 
 
+@pytest.mark.parametrize("solve", [_compiled, _in_graph], ids=["compiled", "in a graph"])
 @given(st.integers(0, 10_000), st.integers(2, 7), st.floats(0.01, 0.95))
 @settings(deadline=None, max_examples=40)
 def test_no_direction_in_the_ball_serves_the_worst_served_table_better(
-  seed: int, tables: int, coefficient: float
+  solve: Callable[..., tf.Tensor], seed: int, tables: int, coefficient: float
 ) -> None:
   # The definition of d (Liu et al., 2021, Eq. 3): the point of the ball around g_0 with the largest min_i g_i . d.
   gradients, shares = _problem(seed, tables)
   average = shares @ gradients
   radius = coefficient * np.linalg.norm(average)
-  direction = _direction(gradients, shares, coefficient)
+  direction = _direction(gradients, shares, coefficient, solve)
   assert np.linalg.norm(direction - average) <= radius * (1 + 1e-4)
   worst = (gradients @ direction).min()
   # Half of the other points are random, half lie near d, where a maximum must show too.
