@@ -25,15 +25,9 @@ def _with_short_warm_up(config: RunConfig) -> RunConfig:
 
 
 QUICK = Budget(steps=12_800, seeds=2, change=_with_short_warm_up)
-# Those of the short course, and of `cagrad`.
-SHORT_BUDGETS = {
-  "paper": Budget(steps=64_000, seeds=30),
-  "quick": Budget(steps=6_400, seeds=2, change=_with_short_warm_up),
-}
 # In gradient steps. Until something is learned, every episode of an evaluation or a probe lasts until the time limit; with half
 # of these periods, those episodes would take a quarter of a run's time.
 PERIOD = 6_400
-SHORT_PERIOD = 1_600
 TRAINING = Panel("train_return", "return of training episodes (ε = .3)")
 _RETURNS = (Panel("eval_return", "return (ε = .05)"), TRAINING)
 
@@ -66,8 +60,11 @@ def get_short() -> Experiment:
     course,
     name="obstacle_course_short",
     summary="the obstacle course with 200 steps an episode, two keys and two doors: return (SSET, Section 5.4, Figure 4)",
-    config=evaluated_every(config, SHORT_PERIOD),
-    budgets=SHORT_BUDGETS,
+    config=evaluated_every(config, PERIOD // 4),
+    budgets={
+      "paper": Budget(steps=64_000, seeds=30),
+      "quick": Budget(steps=6_400, seeds=2, change=_with_short_warm_up),
+    },
   )
 
 

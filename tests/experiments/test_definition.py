@@ -156,4 +156,5 @@ def test_experiments_of_one_world_have_runs_in_common():
   course = digests("obstacle_course", ["uniform", "sset", "reverse_sweep"])
   assert course == digests("histories", ["uniform", "sset", "done_50"])
   assert course[:2] == digests("weights", ["uniform", "sset"])
+  assert digests("randomised_skills", ["uniform", "sset"]) == digests("cagrad", ["uniform", "sset"])
   assert digests("two_rooms", ["uniform", "pbs", "sset"]) == digests("bad_events", ["uniform", "pbs", "gap_goal_70"])
