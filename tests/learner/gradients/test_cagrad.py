@@ -17,23 +17,9 @@ pytestmark = pytest.mark.compiled
 
 # Compiled as in a learner on a CPU, and in a graph as on a GPU; eagerly they take a hundred times as long.
 _compiled = tf.function(conflict_averse, autograph=False, jit_compile=True)
-_in_graph = tf.function(
-  conflict_averse,
-  input_signature=[
-    tf.TensorSpec([None, None], tf.float64),
-    tf.TensorSpec([None], tf.float64),
-    tf.TensorSpec([], tf.float64),
-  ],
-)
-_least_conflict = tf.function(
-  least_conflict,
-  input_signature=[
-    tf.TensorSpec([None, None], tf.float64),
-    tf.TensorSpec([None], tf.float64),
-    tf.TensorSpec([], tf.float64),
-    tf.TensorSpec([None], tf.bool),
-  ],
-)
+_SIGNATURE = [tf.TensorSpec([None, None], tf.float64), tf.TensorSpec([None], tf.float64), tf.TensorSpec([], tf.float64)]
+_in_graph = tf.function(conflict_averse, input_signature=_SIGNATURE)
+_least_conflict = tf.function(least_conflict, input_signature=[*_SIGNATURE, tf.TensorSpec([None], tf.bool)])
 
 
 def _direction(
