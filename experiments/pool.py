@@ -228,18 +228,18 @@ def run_jobs(
   elsewhere = 0
   try:
     while (waiting or running) and not stop.is_set():
-      while len(running) < processes:
-        elsewhere, taken = _take_first(waiting, folder, on_end)
-        if taken is None:
-          break
-        free = cores - {run.core for run in running}
-        running.append(_Running(*taken, folder, _least_taken(free)))
       for run in [run for run in running if run.process.poll() is not None]:
         running.remove(run)
         sentence = run.finish()
         if sentence:
           failed.append(FailedRun(run.job, sentence))
         on_end(run.job, sentence)
+      while len(running) < processes:
+        elsewhere, taken = _take_first(waiting, folder, on_end)
+        if taken is None:
+          break
+        free = cores - {run.core for run in running}
+        running.append(_Running(*taken, folder, _least_taken(free)))
       on_progress(Progress({run.job.stem: run.fraction() for run in running}, len(waiting), elsewhere))
       stop.wait(_POLL_SECONDS)
   finally:

@@ -199,6 +199,26 @@ def test_what_another_command_runs_is_waited_for_and_not_run_again(finished, tmp
   assert not folder.work.exists()
 
 
+def test_a_run_follows_the_one_that_ended_before_anything_is_said_to_be_waited_for(tmp_path):
+  folder = Folder(tmp_path)
+  jobs = plan(make_experiment(), [known_method("uniform")], BUDGET, seeds=3)
+  folder.results.mkdir()
+  lock = folder.lock(jobs[0])
+  assert lock is not None
+  stop = threading.Event()
+  seen = []
+
+  def look(progress):
+    seen.append((len(progress.fractions), progress.waiting, progress.elsewhere))
+    if seen[-1] != seen[0]:
+      stop.set()
+
+  run_jobs(jobs, folder, 1, stop, look, lambda job, sentence: None)
+  # Another command runs the first; the second runs while the third waits, and then the third.
+  assert list(dict.fromkeys(seen)) == [(1, 2, 1), (1, 1, 1)]
+  folder.unlock(jobs[0], lock)
+
+
 @pytest.mark.parametrize("spare", [0, 1], ids=["a core each", "more runs than cores"])
 def test_every_run_has_a_core_of_its_own_while_there_are_enough(tmp_path, spare):
   cores = sorted(os.sched_getaffinity(0))
