@@ -87,7 +87,10 @@ def run_inline(
         roles.worker.flush()
       keeper.checkpoint()
       roles.learner.note_snapshot(keeper.snapshot)
-      roles.learner.try_to_save()
+      with contextlib.suppress(
+        UserError
+      ):  # Networks that are not finite are not saved; why they are not is being raised.
+        roles.learner.try_to_save()
       raise
     finally:
       roles.worker.close()

@@ -88,7 +88,8 @@ def conflict_averse(gram: tf.Tensor, shares: tf.Tensor, coefficient: tf.Tensor) 
   Args:
     gram: float64 [tables, tables], g_i . g_j, where g_i is the gradient of the mean loss of table i's rows. In float64, as the
       minimum is sought among sums of nearly equal terms; on so few numbers it costs nothing.
-    shares: float64 [tables], each table's share of the batch; a table without rows takes no part.
+    shares: float64 [tables], each table's share of the batch. A table without rows, or whose loss has no gradient, takes no
+      part.
     coefficient: float64 (), c in [0, 1).
 
   Returns:
@@ -97,7 +98,9 @@ def conflict_averse(gram: tf.Tensor, shares: tf.Tensor, coefficient: tf.Tensor) 
   products = tf.linalg.matvec(gram, shares)
   average_norm = tf.sqrt(tf.maximum(tf.tensordot(shares, products, 1), 0.0))
   radius = coefficient * average_norm
-  weights = least_conflict(gram, products, radius, shares > 0)
+  # No direction changes a loss without a gradient. With its table in the mixture, g_w could be 0 and not tell the others apart.
+  active = (shares > 0) & (tf.linalg.diag_part(gram) > 0)
+  weights = least_conflict(gram, products, radius, active)
   norm = tf.sqrt(tf.maximum(tf.tensordot(weights, tf.linalg.matvec(gram, weights), 1), 0.0))
   # Where g_w is zero the gradients cancel each other out, and no direction improves all losses.
   return shares + tf.math.divide_no_nan(radius, norm) * weights
@@ -137,10 +140,10 @@ def least_conflict(gram: tf.Tensor, products: tf.Tensor, radius: tf.Tensor, acti
     gram: float64 [tables, tables], g_i . g_j.
     products: float64 [tables], g_i . g_0.
     radius: float64 (), sqrt(phi).
-    active: bool [tables], the tables that may have weight; at least one.
+    active: bool [tables], the tables that may have weight.
 
   Returns:
-    float64 [tables], non-negative, summing to 1.
+    float64 [tables], non-negative, summing to 1; zeros if no table is active.
   """
   infinity = tf.constant(float("inf"), tf.float64)
   tiny = tf.constant(1e-300, tf.float64)
@@ -179,6 +182,6 @@ def least_conflict(gram: tf.Tensor, products: tf.Tensor, radius: tf.Tensor, acti
     return iteration + 1, *look(tf.maximum(weights + tf.clip_by_value(step, 0.0, most) * way, 0.0))
 
   start = tf.cast(active, tf.float64)
-  start /= tf.reduce_sum(start)
+  start = tf.math.divide_no_nan(start, tf.reduce_sum(start))
   _, weights, *_ = tf.while_loop(is_improvable, move, (tf.constant(0), *look(start)), parallel_iterations=1)
   return weights

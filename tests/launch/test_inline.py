@@ -155,6 +155,13 @@ def test_a_stopped_inline_run_writes_its_checkpoints(tmp_path):
   assert list((directory.checkpoints / "learner").glob("checkpoint_*"))
 
 
+def test_a_run_that_diverges_says_where_its_loss_broke(tmp_path):
+  config = small_world(learner__learning_rate="1e30", evaluator__solved_evaluations="1000")
+  sentence = r"The loss is not finite after 8 gradient steps \(rows of the block: \d+ of default"
+  with pytest.raises(slipstream.UserError, match=sentence):
+    slipstream.train(config, run_root=tmp_path, inline=True, quiet=True)
+
+
 def test_windows_of_several_steps_that_are_still_open_hold_nothing_up(tmp_path):
   # The minimum of transitions is reached eight steps late, as four windows are open in each of the two environments.
   config = small_world(

@@ -74,6 +74,37 @@ def test_gradients_that_cancel_give_no_direction_and_no_nan() -> None:
   np.testing.assert_array_equal(_direction(np.zeros((3, 4)), np.ones(3) / 3, 0.9), np.zeros(4))
 
 
+def test_a_table_without_a_gradient_takes_no_part_by_hand() -> None:
+  # Of the two losses that have gradients, (1.6, .4) serves the second so much worse that it gets all the weight.
+  gradients = np.array([[4.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+  direction = _direction(gradients, np.array([0.4, 0.4, 0.2]), 0.1)
+  np.testing.assert_allclose(direction, [1.6, 0.4 + 0.1 * np.hypot(1.6, 0.4)], rtol=1e-5)
+
+
+@pytest.mark.parametrize("solve", [_compiled, _in_graph], ids=["compiled", "in a graph"])
+@given(st.integers(0, 10_000), st.integers(2, 6), st.floats(0.01, 0.95))
+@settings(deadline=None, max_examples=40)
+def test_the_direction_is_the_same_without_the_table_that_has_no_gradient(
+  solve: Callable[..., tf.Tensor], seed: int, tables: int, coefficient: float
+) -> None:
+  gradients, shares = _problem(seed, tables)
+  without = np.concatenate([gradients[:-1], np.zeros((1, gradients.shape[1]))])
+  expected = _direction(gradients[:-1], shares[:-1], coefficient, solve)
+  np.testing.assert_allclose(_direction(without, shares, coefficient, solve), expected, rtol=1e-3, atol=1e-3)
+
+
+def test_nearly_all_weight_on_a_loss_without_a_gradient_gives_no_infinity() -> None:
+  # The gram of an update in which 2 rows of a table had no error; the search left weights of 1e-150 to others.
+  gram = np.diag([2.6e-4, 1.2e-3, 0.0, 4.9e-3, 2.8e-4, 1.8e-3])
+  gram[0, 1] = gram[1, 0] = 3.1e-4
+  gram[0, 3] = gram[3, 0] = -6.4e-4
+  gram[1, 3] = gram[3, 1] = -9.3e-4
+  shares = np.array([19, 2, 2, 2, 4, 3]) / 32
+  mixture = _compiled(tf.constant(gram), tf.constant(shares), tf.constant(0.8, tf.float64)).numpy()
+  assert mixture[2] == shares[2]
+  assert np.isfinite(mixture).all()
+
+
 @given(st.integers(0, 10_000), st.integers(1, 7))
 @settings(deadline=None, max_examples=40)
 def test_without_a_coefficient_it_is_the_average_gradient(seed: int, tables: int) -> None:
