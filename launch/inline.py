@@ -86,11 +86,7 @@ def run_inline(
       with contextlib.suppress(Stopped, ServerLost):
         roles.worker.flush()
       keeper.checkpoint()
-      roles.learner.note_snapshot(keeper.snapshot)
-      with contextlib.suppress(
-        UserError
-      ):  # Networks that are not finite are not saved; why they are not is being raised.
-        roles.learner.try_to_save()
+      roles.learner.note_snapshot(keeper.snapshot)  # As it closes it saves itself, unless it diverged.
       raise
     finally:
       roles.worker.close()

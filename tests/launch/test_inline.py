@@ -1,6 +1,7 @@
 """Inline runs: one process, exact environment steps per update, the same seed the same run."""
 
 import dataclasses
+import itertools
 import re
 import threading
 
@@ -153,6 +154,25 @@ def test_a_stopped_inline_run_writes_its_checkpoints(tmp_path):
   assert status.phase == "stopping"
   assert any(directory.replay_checkpoint.iterdir())
   assert list((directory.checkpoints / "learner").glob("checkpoint_*"))
+
+
+def test_a_world_that_fails_loses_nothing_of_what_was_learned(tmp_path, monkeypatch):
+  config = small_world(environment_steps="1000", evaluator__solved_evaluations="1000")
+  directory = create_run_directory(config, tmp_path)
+  step, taken = RolloutWorker.step, itertools.count(1)
+
+  def fail_at_last(self, *args):
+    if next(taken) > 600:
+      raise slipstream.UserError("The world failed.")
+    return step(self, *args)
+
+  monkeypatch.setattr(RolloutWorker, "step", fail_at_last)
+  with pytest.raises(slipstream.UserError, match="The world failed"):
+    run_inline(config, directory, threading.Event(), RunView(quiet=True))
+  monkeypatch.undo()
+  status = run_inline(config, open_run_directory(str(directory.path)), threading.Event(), RunView(quiet=True))
+  # As without the failure, ten steps an update after the minimum of 200.
+  assert (status.environment_steps, status.gradient_steps) == (1000, 80)
 
 
 def test_a_run_that_diverges_says_where_its_loss_broke(tmp_path):
