@@ -1,17 +1,22 @@
-"""Processes that a benchmark starts, and that end when their standard input closes."""
+"""Processes that a benchmark starts."""
 
 import contextlib
 import subprocess
 
-_END_SECONDS = 10
+_END_SECONDS = 20
 
 
 def end(process: subprocess.Popen[str]) -> None:
-  """Closes the process's standard input and waits until it has ended; kills one that does not end."""
+  """Ends a process that ends when its standard input closes; kills one that does not."""
   assert process.stdin is not None
-  assert process.stdout is not None
   with contextlib.suppress(BrokenPipeError):  # It has ended already.
     process.stdin.close()
+  wait(process)
+
+
+def wait(process: subprocess.Popen[str]) -> None:
+  """Waits until a process that was told to end has ended; kills one that does not."""
+  assert process.stdout is not None
   try:
     process.wait(_END_SECONDS)
   except subprocess.TimeoutExpired:

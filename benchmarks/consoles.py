@@ -12,6 +12,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from benchmarks import child
 from benchmarks.measure import Contender, Figure, Ratio, Report, interleave
 from configs import EnvironmentConfig
 from consoles.client import Console
@@ -19,7 +20,6 @@ from environments import make
 from environments.racing.time_trials import TimeTrials
 
 _ROOT = pathlib.Path(__file__).parents[1]
-_END_SECONDS = 10
 _CARS = 20
 _RATE = 10.0  # Hz, of the racing worlds.
 
@@ -73,8 +73,7 @@ def _console(world: str) -> Iterator[Console]:
     console.close()
   finally:
     process.terminate()
-    process.wait(_END_SECONDS)
-    process.stdout.close()
+    child.wait(process)
 
 
 def _contender(env: "gymnasium.vector.VectorEnv[Any, Any, Any]", steps: int) -> Contender:

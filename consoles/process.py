@@ -1,10 +1,14 @@
 """A console's process: from its options to its exit code."""
 
+import contextlib
+import faulthandler
+import os
 import pathlib
 import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from types import FrameType
 
 from configs.errors import UserError
@@ -12,6 +16,8 @@ from configs.exit_codes import ExitCode
 from consoles.options import ConsoleOptions
 from consoles.server import ConsoleServer
 
+_POLL_SECONDS = 1.0
+_GRACE_SECONDS = 10.0
 _CODES = {signal.SIGTERM: ExitCode.TERMINATED, signal.SIGHUP: ExitCode.TERMINATED, signal.SIGINT: ExitCode.INTERRUPTED}
 
 
@@ -42,13 +48,39 @@ def serve(options: ConsoleOptions) -> int:
         f"{1 / server.control_seconds:g} Hz, pace {options.pace}.",
         flush=True,
       )
-      told.wait()
+      while not told.wait(_POLL_SECONDS):  # A signal that another thread takes does not wake this one.
+        pass
     finally:
-      server.stop()
+      with _ending_within(_GRACE_SECONDS, options.world, code):
+        server.stop()
   finally:
     for signum, handler in before.items():
       signal.signal(signum, handler)
   return code
+
+
+@contextlib.contextmanager
+def _ending_within(seconds: float, world: str, code: ExitCode) -> Iterator[None]:
+  """Ends the process if the body takes longer, and says where it was: a call that hangs cannot be cancelled."""
+
+  def end() -> None:
+    faulthandler.dump_traceback(2)
+    print(
+      f"The console of {world!r} leaves, and its world has not closed within {seconds:g} s, so the console ends without that.",
+      file=sys.stderr,
+      flush=True,
+    )
+    os._exit(code or ExitCode.FAILED)
+
+  timer = threading.Timer(seconds, end)
+  timer.daemon = True
+  timer.start()
+  faulthandler.dump_traceback_later(seconds + 3, exit=True, file=2)  # A call that holds the GIL also stops the timer.
+  try:
+    yield
+  finally:
+    timer.cancel()
+    faulthandler.cancel_dump_traceback_later()
 
 
 def _extend_path(folders: str) -> None:

@@ -6,6 +6,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
@@ -57,6 +58,13 @@ class Counter(gymnasium.Env[Any, Any]):
 
   def _observe(self) -> Any:
     return np.array([self.count, self.start], np.float32)
+
+
+class Clinging(Counter):
+  """Does not close."""
+
+  def close(self) -> None:
+    threading.Event().wait()
 
 
 class Resetting(gymnasium.vector.SyncVectorEnv):
