@@ -16,7 +16,7 @@ from configs.exit_codes import ExitCode
 from consoles.options import ConsoleOptions
 from consoles.server import ConsoleServer
 
-_POLL_SECONDS = 1.0
+_POLL_SECONDS = 0.1
 _GRACE_SECONDS = 10.0
 _CODES = {signal.SIGTERM: ExitCode.TERMINATED, signal.SIGHUP: ExitCode.TERMINATED, signal.SIGINT: ExitCode.INTERRUPTED}
 
@@ -29,13 +29,10 @@ def serve(options: ConsoleOptions) -> int:
   """
   began = time.monotonic()
   _extend_path(options.pythonpath)
-  told = threading.Event()
-  code = ExitCode.DONE
+  codes: list[ExitCode] = []
 
   def leave(signum: int, _: FrameType | None) -> None:
-    nonlocal code
-    code = _CODES[signal.Signals(signum)]
-    told.set()
+    codes.append(_CODES[signal.Signals(signum)])
 
   before = {signum: signal.signal(signum, leave) for signum in _CODES}
   try:
@@ -48,15 +45,15 @@ def serve(options: ConsoleOptions) -> int:
         f"{1 / server.control_seconds:g} Hz, pace {options.pace}.",
         flush=True,
       )
-      while not told.wait(_POLL_SECONDS):  # A signal that another thread takes does not wake this one.
-        pass
+      while not codes:  # Not an Event: a handler that sets one can meet the lock that this thread holds in `wait`.
+        time.sleep(_POLL_SECONDS)
     finally:
-      with _ending_within(_GRACE_SECONDS, options.world, code):
+      with _ending_within(_GRACE_SECONDS, options.world, codes[-1] if codes else ExitCode.FAILED):
         server.stop()
   finally:
     for signum, handler in before.items():
       signal.signal(signum, handler)
-  return code
+  return codes[-1]
 
 
 @contextlib.contextmanager
@@ -70,7 +67,7 @@ def _ending_within(seconds: float, world: str, code: ExitCode) -> Iterator[None]
       file=sys.stderr,
       flush=True,
     )
-    os._exit(code or ExitCode.FAILED)
+    os._exit(code)
 
   timer = threading.Timer(seconds, end)
   timer.daemon = True

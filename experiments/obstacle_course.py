@@ -52,6 +52,17 @@ def get_experiment() -> Experiment:
   )
 
 
+def get_long() -> Experiment:
+  """Experiment 4 with twice the updates: whether runs that had learned nothing learn later."""
+  return dataclasses.replace(
+    get_experiment(),
+    name="obstacle_course_long",
+    summary="the obstacle course with twice the updates: return (SSET, Section 5.4, Figure 4)",
+    methods=_three_methods(),
+    budgets={"paper": Budget(steps=256_000, seeds=10), "quick": QUICK},
+  )
+
+
 def get_short() -> Experiment:
   """Experiment 4 as it was first run: episodes of 200 steps, two doors, half of the budget, from the server."""
   course = get_experiment()
@@ -74,7 +85,7 @@ def get_forgetting() -> Experiment:
     get_experiment(),
     name="forgetting",
     summary="the obstacle course, evaluated from a shifted start (SSET, Section 5.5, Figure 9)",
-    methods=(known_method("uniform", "Uniform ER"), known_method("per", "PER"), known_method("sset", "SSET")),
+    methods=_three_methods(),
     panels=(Panel("shifted_success", "share of successes from (1, 4)"), *_RETURNS),
     thresholds=(
       Threshold("shifted_success", 0.5, "the first evaluation with half of its episodes successful from (1, 4)"),
@@ -118,6 +129,10 @@ def get_weights() -> Experiment:
     ),
     band="interval",
   )
+
+
+def _three_methods() -> tuple[Method, ...]:
+  return (known_method("uniform", "Uniform ER"), known_method("per", "PER"), known_method("sset", "SSET"))
 
 
 def _mostly(event: str) -> dict[str, float]:

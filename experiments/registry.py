@@ -37,6 +37,7 @@ EXPERIMENTS: Mapping[str, Callable[[], Experiment]] = {
   "potentials": two_rooms.get_potentials,
   "bad_events": bad_events.get_experiment,
   "obstacle_course": obstacle_course.get_experiment,
+  "obstacle_course_long": obstacle_course.get_long,
   "obstacle_course_short": obstacle_course.get_short,
   "randomised_skills": randomised_skills.get_experiment,
   "forgetting": obstacle_course.get_forgetting,

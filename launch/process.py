@@ -43,6 +43,9 @@ class StopEvent(threading.Event):
 
   def __init__(self) -> None:
     super().__init__()
+    # A handler runs between any two instructions of the main thread, also of its `wait`. There `set` would wait for ever for the
+    # lock that `wait` holds, were it not one that a thread can take twice.
+    self._cond = threading.Condition(threading.RLock())
     self.signum = 0
 
   def leave(self, signum: int) -> None:

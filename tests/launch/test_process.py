@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -34,6 +36,23 @@ def test_a_role_that_leaves_does_not_end_with_0_and_one_whose_run_ended_does(bod
   stop = StopEvent()
   stop.leave(signum) if signum else stop.set()
   assert RoleProcess("role", stop).run(body) == code
+
+
+# Timers that run out at all points of a wait. In a process of its own, which can be killed if it waits for ever.
+_SIGNALS_DURING_WAITS = """
+import signal
+from launch.process import StopEvent
+for trial in range(5_000):
+  stop = StopEvent()
+  signal.signal(signal.SIGALRM, lambda signum, _: stop.leave(signum))
+  signal.setitimer(signal.ITIMER_REAL, 5e-5 + trial % 50 * 1e-6)
+  while not stop.wait(1e-6):
+    pass
+"""
+
+
+def test_a_signal_at_any_point_of_a_wait_ends_it():
+  subprocess.run([sys.executable, "-c", _SIGNALS_DURING_WAITS], check=True, timeout=30)
 
 
 def test_the_first_reason_to_stop_counts():
